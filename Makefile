@@ -1,0 +1,44 @@
+# crvnn: `make demo` and `make test` are all a newcomer needs. Everything lives in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint fix docs clean
+
+help:  ## say what each command does
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make .venv and install crvnn with its development tools
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up .venv (the first time takes a minute or two and needs a network) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "crvnn needs Python 3.11 or later; try 'make PYTHON=python3.11 $(MAKECMDGOALS)'" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## assemble a model, train it for about a minute, and let it answer
+	@$(BIN)/crvnn demo
+
+test: $(READY)  ## run the tests (a few minutes)
+	@$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-slow: $(READY)  ## run the tests that take minutes each
+	@$(BIN)/python -m pytest -m slow
+
+lint: $(READY)  ## check style and types, change nothing
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+fix: $(READY)  ## put the style right where a tool can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(READY)  ## write docs/reference/ anew from the code
+	@$(BIN)/python docs/make_reference.py
+
+clean:  ## remove .venv and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

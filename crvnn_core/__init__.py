@@ -1,0 +1,125 @@
+"""The recursion engine of crvnn, its interfaces, and the host that puts variants together.
+
+Names that need torch are imported when they are first used, so that the command line starts quickly.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from crvnn_core.component import SLOTS, Component, Preset
+from crvnn_core.errors import (
+    ContractError,
+    CrvnnError,
+    InputError,
+    PluginError,
+    SpecError,
+    UnknownNameError,
+)
+from crvnn_core.hooks import hookimpl
+from crvnn_core.host import Catalog, create_plugin_manager, read_catalog
+
+if TYPE_CHECKING:
+    from crvnn_core.assembly import Assembly, assemble
+    from crvnn_core.data import Batch, Tokens
+    from crvnn_core.engine import Recursion
+    from crvnn_core.interfaces import (
+        Cell,
+        Decision,
+        Encoder,
+        Encoding,
+        Example,
+        Halting,
+        Neighbourhood,
+        Observer,
+        Retriever,
+        Scorer,
+        Task,
+    )
+    from crvnn_core.model import Head, Model
+    from crvnn_core.neighbourhoods import MatrixNeighbourhood
+    from crvnn_core.published import load_published_weights
+    from crvnn_core.schedule import Scheduled, set_progress
+    from crvnn_core.spec import RunSpec, read_spec
+    from crvnn_core.state import checked_lengths
+    from crvnn_core.trace import Trace
+
+_LAZY = {
+    "assembly": ("Assembly", "assemble"),
+    "data": ("Batch", "Tokens"),
+    "engine": ("Recursion",),
+    "interfaces": (
+        "Cell",
+        "Decision",
+        "Encoder",
+        "Encoding",
+        "Example",
+        "Halting",
+        "Neighbourhood",
+        "Observer",
+        "Retriever",
+        "Scorer",
+        "Task",
+    ),
+    "model": ("Head", "Model"),
+    "neighbourhoods": ("MatrixNeighbourhood",),
+    "published": ("load_published_weights",),
+    "schedule": ("Scheduled", "set_progress"),
+    "spec": ("RunSpec", "read_spec"),
+    "state": ("checked_lengths",),
+    "trace": ("Trace",),
+}
+_HOME = {name: module for module, names in _LAZY.items() for name in names}
+
+__all__ = [
+    "SLOTS",
+    "Assembly",
+    "Batch",
+    "Catalog",
+    "Cell",
+    "Component",
+    "ContractError",
+    "CrvnnError",
+    "Decision",
+    "Encoder",
+    "Encoding",
+    "Example",
+    "Halting",
+    "Head",
+    "InputError",
+    "MatrixNeighbourhood",
+    "Model",
+    "Neighbourhood",
+    "Observer",
+    "PluginError",
+    "Preset",
+    "Recursion",
+    "Retriever",
+    "RunSpec",
+    "Scheduled",
+    "Scorer",
+    "SpecError",
+    "Task",
+    "Tokens",
+    "Trace",
+    "UnknownNameError",
+    "assemble",
+    "checked_lengths",
+    "create_plugin_manager",
+    "hookimpl",
+    "load_published_weights",
+    "read_catalog",
+    "read_spec",
+    "set_progress",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'crvnn_core' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"crvnn_core.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

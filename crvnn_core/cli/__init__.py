@@ -1,0 +1,75 @@
+"""The command line. Nothing here imports torch until a command needs it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from crvnn_core.cli.session import Session, plugin_option
+from crvnn_core.errors import CrvnnError
+
+_COMMANDS = {
+    "assemble": "crvnn_core.cli.assemble:assemble_command",
+    "check": "crvnn_core.cli.check:check_command",
+    "describe": "crvnn_core.cli.catalog:describe_command",
+    "list": "crvnn_core.cli.catalog:list_command",
+    "new": "crvnn_core.cli.new:new_command",
+}
+
+
+class CrvnnGroup(click.Group):
+    """The commands of the core and of the plug-ins; our own errors become one message and exit code 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*_COMMANDS, *ctx.ensure_object(Session).commands(_COMMANDS)])
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in _COMMANDS:
+            module, _, attribute = _COMMANDS[name].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+            return command
+        return ctx.ensure_object(Session).commands(_COMMANDS).get(name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from crvnn_core.errors import nearest
+
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if "No such command" in error.message and not error.message.rstrip().endswith("?"):
+                error.message += nearest(args[0], self.list_commands(ctx))
+            raise
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except CrvnnError as error:
+            if os.environ.get("CRVNN_TRACEBACK"):
+                traceback.print_exc()
+            elif error.__cause__ is not None:
+                click.echo(f"crvnn: {error}\n(CRVNN_TRACEBACK=1 shows the whole traceback.)", err=True)
+            else:
+                click.echo(f"crvnn: {error}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=CrvnnGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@plugin_option
+@click.version_option(package_name="crvnn")
+def main() -> None:
+    """Recursive networks with soft trees, from swappable parts.
+
+    \b
+    Examples:
+      crvnn demo                                   train a small model and ask it
+      crvnn list                                   see every installed component
+      crvnn assemble --cell lstm --decision sigmoid
+      crvnn --plugin my_cell.py check cell my-cell
+    """

@@ -1,0 +1,106 @@
+"""``crvnn assemble``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from crvnn_core.probe import Probe
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PARTS = {
+    "task": "Where examples come from.",
+    "encoder": "What turns a sequence into a vector.",
+    "retriever": "What finds soft neighbours.",
+    "scorer": "What scores positions.",
+    "decision": "What turns scores into composition probabilities.",
+    "cell": "What composes two children.",
+    "halting": "What says which sequences go on.",
+}
+
+
+def spec_options(command: F) -> F:
+    """The options that choose and change a spec."""
+    options = [
+        click.argument("spec", required=False, type=click.Path(path_type=Path)),
+        click.option("--preset", help="A named variant to start from."),
+        *(click.option(f"--{slot}", metavar="NAME", help=text) for slot, text in _PARTS.items()),
+        click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set any value of the spec, for example model.cell.hidden=256. May be repeated."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("assemble")
+@spec_options
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the resolved spec to DIR/spec.toml.")
+@json_option
+@plugin_option
+@pass_session
+def assemble_command(
+    session: Session,
+    spec: Path | None,
+    preset: str | None,
+    sets: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+    **parts: str | None,
+) -> None:
+    """Put a variant together from a SPEC file, or from the defaults, and try it on its task's data.
+
+    Shows what each slot is filled with, what it costs, and how many steps the recursion took.
+
+    \b
+    Examples:
+      crvnn assemble --retriever log-space --cell lstm
+      crvnn assemble my.toml --set model.width=128 --out runs/first
+    """
+    from crvnn_core.assembly import assemble
+    from crvnn_core.probe import probe
+    from crvnn_core.spec import read_spec, write_spec
+
+    named = {slot: name for slot, name in parts.items() if name is not None}
+    resolved = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
+    assembly = assemble(resolved, session.catalog)
+    result = probe(assembly)
+    written = None
+    if out is not None:
+        written = out / "spec.toml"
+        write_spec(resolved, written, assembly.notes())
+    if as_json:
+        import attrs
+
+        print_json({**attrs.asdict(result), "spec": str(written) if written else None})
+    else:
+        _show(result)
+        if written:
+            click.echo(f"\nThe resolved spec is in {written}.")
+
+
+def _show(result: Probe) -> None:
+    rows = [
+        (
+            row.slot,
+            row.component,
+            row.source,
+            f"{row.parameters:,}",
+            "" if row.multiply_adds is None else f"{row.multiply_adds:,.0f}",
+        )
+        for row in result.rows
+    ]
+    columns = ("slot", "component", "from", "parameters", "multiply-adds per token and step")
+    print_table("", columns, rows, right=(3, 4))
+    click.echo(
+        f"\n{result.parameters:,} parameters in all. A probe of {result.sequences} sequences of up to {result.longest} "
+        f"tokens took {result.mean_steps:.1f} steps on average and {result.most_steps} at most;\n"
+        f"loss {result.loss:.3f}, gradient norm {result.gradient_norm:.3f}, "
+        f"{result.seconds:.2f} s forward and back."
+    )

@@ -1,0 +1,44 @@
+"""``crvnn check``."""
+
+from __future__ import annotations
+
+import click
+
+from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, slot_argument
+
+
+@click.command("check")
+@slot_argument
+@click.argument("name")
+@click.option("--set", "sets", multiple=True, metavar="PARAMETER=VALUE", help="Check it with this parameter set.")
+@json_option
+@plugin_option
+@pass_session
+def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...], as_json: bool) -> None:
+    """Put the component NAME of a SLOT through its contract, one line a promise.
+
+    Exits with 1 if a promise is broken.
+
+    \b
+    Examples:
+      crvnn check cell gated
+      crvnn check retriever windowed --set k=3
+    """
+    from crvnn_core.describe import with_parameters
+    from crvnn_core.testing import CHECKS, run_checks
+
+    component = with_parameters(session.catalog.find(slot, name), sets)
+    outcomes = []
+    for outcome in run_checks(component, CHECKS[slot]):
+        outcomes.append(outcome)
+        if not as_json:
+            mark = click.style("kept  ", fg="green") if outcome.kept else click.style("BROKEN", fg="red")
+            click.echo(f"{mark}  {outcome.promise}" + (f"\n        {outcome.reason}" if outcome.reason else ""))
+    broken = sum(not outcome.kept for outcome in outcomes)
+    if as_json:
+        keys = ("check", "promise", "kept", "reason")
+        print_json([{key: getattr(outcome, key) for key in keys} for outcome in outcomes])
+    else:
+        click.echo(f"{slot} {name}: {len(outcomes) - broken} of {len(outcomes)} promises kept")
+    if broken:
+        raise SystemExit(1)

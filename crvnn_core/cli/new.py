@@ -1,0 +1,32 @@
+"""``crvnn new``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from crvnn_core.cli.session import slot_argument
+
+
+@click.command("new")
+@slot_argument
+@click.argument("name")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to put the package; ./NAME if not given.")
+def new_command(slot: str, name: str, out: Path | None) -> None:
+    """Start a package of your own with a component NAME for a SLOT.
+
+    It installs and passes its contract as it is; change it from there.
+
+    \b
+    Example:
+      crvnn new cell my-cell --out my-cell
+      pip install -e my-cell
+      crvnn check cell my-cell
+    """
+    from crvnn_core.scaffold import create_package
+
+    target = out or Path(name)
+    files = create_package(slot, name, target)
+    click.echo(f"Made {target} with {', '.join(files)}.\n")
+    click.echo(f"Next:\n  pip install -e {target}\n  crvnn check {slot} {name}")

@@ -1,0 +1,116 @@
+"""What every command shares: the plug-ins, the catalog, and how results are printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from crvnn_core.host import Catalog, Host
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Session:
+    """The plug-ins of one call of the command line, loaded when first asked for."""
+
+    def __init__(self) -> None:
+        self.files: list[Path] = []
+
+    @cached_property
+    def host(self) -> Host:
+        """The plug-in manager."""
+        from crvnn_core.host import create_plugin_manager
+
+        host = create_plugin_manager(files=self.files)
+        for broken in host.broken:
+            click.echo(f"crvnn: warning: {broken}\n  The other plug-ins work.", err=True)
+        return host
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Everything that the plug-ins offer."""
+        from crvnn_core.host import read_catalog
+
+        return read_catalog(self.host)
+
+    def commands(self, taken: Iterable[str]) -> dict[str, click.Command]:
+        """The commands of the plug-ins."""
+        from crvnn_core.host import read_commands
+
+        return read_commands(self.host, taken)
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+def _add_files(ctx: click.Context, parameter: click.Parameter, value: tuple[Path, ...]) -> None:
+    session = ctx.ensure_object(Session)
+    new = [path for path in value if path not in session.files]
+    if new:
+        session.files += new
+        session.__dict__.pop("host", None)
+        session.__dict__.pop("catalog", None)
+
+
+def plugin_option(command: F) -> F:
+    """``--plugin FILE``, before or after the command's name."""
+    return click.option(
+        "--plugin",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="FILE",
+        expose_value=False,
+        is_eager=True,
+        callback=_add_files,
+        help="Load a plug-in from a Python file as well. May be repeated.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines.")(command)
+
+
+def print_json(result: object) -> None:
+    """A result for machines."""
+    click.echo(json.dumps(result, indent=2))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """A table for people; the columns in ``right`` are numbers."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:  # in a pipe, lines are as long as they need to be
+        console.width = max(console.width, 200)
+    console.print(table)
+
+
+def slot_argument(command: F) -> F:
+    """A slot, singular or plural."""
+    return click.argument("slot", callback=lambda ctx, parameter, value: as_slot(value))(command)
+
+
+def as_slot(text: str | None) -> str | None:
+    """``cells`` or ``cell`` as ``cell``; an error that knows the slots for anything else."""
+    from crvnn_core.component import SLOTS
+    from crvnn_core.errors import UnknownNameError, nearest
+
+    if text is None:
+        return None
+    for slot in SLOTS:
+        if text.lower() in (slot, f"{slot}s"):
+            return slot
+    raise UnknownNameError(f"no slot is called '{text}'.{nearest(text, SLOTS)}\nSlots: {', '.join(SLOTS)}.")

@@ -1,0 +1,79 @@
+"""What a plug-in offers: one record for each component, and the slots that components fill."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import field, frozen
+from attrs.validators import matches_re
+
+#: Every slot, in the order in which a model is put together.
+SLOTS = ("retriever", "scorer", "decision", "cell", "halting", "encoder", "task", "optimizer", "observer")
+
+#: Arguments that ``assemble`` fills in by name, so that no spec has to repeat them. An encoder may also
+#: ask for any of the other slots' modules by the slot's name.
+FILLED_IN = {
+    "width": "the model's width (model.width)",
+    "params": "the model's parameters (optimizers only)",
+    "retriever": "the retriever that the spec names",
+    "scorer": "the scorer that the spec names",
+    "decision": "the decision that the spec names",
+    "cell": "the cell that the spec names",
+    "halting": "the halting that the spec names",
+}
+
+_NAME = matches_re(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def _loadable(instance: object, attribute: object, value: object) -> None:
+    if not (callable(value) or (isinstance(value, str) and value.count(":") == 1)):
+        raise ValueError(f"build must be a callable or 'package.module:Name', not {value!r}")
+
+
+@frozen
+class Component:
+    """What a plug-in offers: a name for specs, and how to build the module.
+
+    ``build`` is the class (or a function), or ``"package.module:Class"``, which is imported only when the
+    component is used: that keeps ``crvnn --help`` and ``crvnn list`` quick. ``example`` holds arguments
+    for the contract to build it with, needed only where a parameter has no default.
+    """
+
+    name: str = field(validator=_NAME)
+    build: Callable[..., Any] | str = field(validator=_loadable)
+    summary: str = field(default="", kw_only=True)
+    example: Mapping[str, Any] = field(factory=dict, kw_only=True)
+
+    def load(self) -> Callable[..., Any]:
+        """The callable itself, imported if need be."""
+        if not isinstance(self.build, str):
+            return self.build
+        module, _, attribute = self.build.partition(":")
+        loaded: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        return loaded
+
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The parameters of ``build`` by name, with annotations resolved."""
+        return dict(inspect.signature(self.load(), eval_str=True).parameters)
+
+    def settings(self) -> dict[str, inspect.Parameter]:
+        """The parameters that a spec sets: those that ``assemble`` does not always fill in itself."""
+        return {name: p for name, p in self.parameters().items() if name == "width" or name not in FILLED_IN}
+
+    def make(self, available: Mapping[str, Any], **settings: Any) -> Any:
+        """Build it with ``settings``, and with what it asks for by name among ``available``."""
+        wanted = self.parameters()
+        filled = {name: value for name, value in available.items() if name in wanted}
+        return self.load()(**{**filled, **settings})
+
+
+@frozen
+class Preset:
+    """A named variant: the part of a spec's ``[model]`` table that it sets."""
+
+    name: str = field(validator=_NAME)
+    model: Mapping[str, Any]
+    summary: str = field(default="", kw_only=True)

@@ -1,0 +1,75 @@
+"""From examples to batches of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import torch
+from attrs import evolve, frozen
+from torch import Tensor
+
+from crvnn_core.errors import InputError
+from crvnn_core.interfaces import Example, Task
+
+PADDING, UNKNOWN = 0, 1  # the first two rows of every embedding
+RESERVED = 2
+
+
+@frozen(eq=False)
+class Tokens:
+    """Token numbers of B sequences, padded on the right."""
+
+    ids: Tensor  # [B, n]
+    mask: Tensor  # [B, n] bool
+
+
+@frozen(eq=False)
+class Batch:
+    """Examples as tensors: one or two sequences each, and their labels."""
+
+    sequences: tuple[Tokens, ...]
+    labels: Tensor  # [B]
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The batch on a device."""
+        moved = tuple(Tokens(tokens.ids.to(device), tokens.mask.to(device)) for tokens in self.sequences)
+        return evolve(self, sequences=moved, labels=self.labels.to(device))
+
+
+class Vocabulary:
+    """Numbers for tokens."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.tokens = tuple(tokens)
+        self._numbers = {token: number for number, token in enumerate(self.tokens, RESERVED)}
+
+    def __len__(self) -> int:
+        return len(self.tokens) + RESERVED
+
+    def encode(self, sequences: Sequence[Sequence[str]]) -> Tokens:
+        """Several token sequences as one padded tensor. An empty one is an error that names its place."""
+        for row, sequence in enumerate(sequences):
+            if not sequence:
+                raise InputError(f"sequence {row} is empty: there is nothing to encode")
+        longest = max(map(len, sequences))
+        ids = torch.full((len(sequences), longest), PADDING)
+        for row, sequence in enumerate(sequences):
+            ids[row, : len(sequence)] = torch.tensor([self._numbers.get(token, UNKNOWN) for token in sequence])
+        return Tokens(ids, ids != PADDING)
+
+
+def collate(examples: Sequence[Example], vocabulary: Vocabulary) -> Batch:
+    """Examples as one batch."""
+    columns = zip(*(example.sequences for example in examples), strict=True)
+    return Batch(
+        tuple(vocabulary.encode(column) for column in columns), torch.tensor([example.label for example in examples])
+    )
+
+
+def batches(task: Task, split: str, size: int, seed: int) -> Iterator[Batch]:
+    """The examples of a split, ``size`` at a time."""
+    vocabulary = Vocabulary(task.vocabulary)
+    examples: Iterable[Example] = iter(task.examples(split, seed))
+    while chunk := list(islice(examples, size)):
+        yield collate(chunk, vocabulary)

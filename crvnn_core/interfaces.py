@@ -1,0 +1,170 @@
+"""The interfaces of the slots. Shapes: B sequences, n positions, d = width, s = a cell's state width."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from crvnn_core.trace import Trace
+
+
+class Neighbourhood(ABC):
+    """Each position's soft neighbours, as two linear operators on ``[B, n]`` or ``[B, n, d]`` tensors."""
+
+    @abstractmethod
+    def left(self, values: Tensor) -> Tensor:
+        """The expected value of the closest existing position to the left; 0 where there is none."""
+
+    @abstractmethod
+    def right(self, values: Tensor) -> Tensor:
+        """The expected value of the closest existing position to the right; 0 where there is none."""
+
+
+class Retriever(nn.Module, ABC):
+    """Finds each position's soft neighbours from the existential probabilities."""
+
+    #: How many positions away it can see; ``None`` for any distance.
+    reach: int | None = None
+
+    __call__: Callable[[Tensor, Tensor], Neighbourhood]
+
+    @abstractmethod
+    def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
+        """``exists`` [B, n] in [0, 1], ``mask`` [B, n] true where there is a position at all."""
+
+
+class Scorer(nn.Module, ABC):
+    """Scores how much each position wants to be composed with its right neighbour."""
+
+    __call__: Callable[[Tensor, Neighbourhood, Tensor], Tensor]
+
+    @abstractmethod
+    def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
+        """``vectors`` [B, n, d] (the cell's read-outs), ``gained`` [B, n] (left(c) of the last step) -> u [B, n]."""
+
+
+class Decision(nn.Module, ABC):
+    """Turns scores into composition probabilities."""
+
+    __call__: Callable[[Tensor, Neighbourhood, Tensor], Tensor]
+
+    @abstractmethod
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        """``scores`` u [B, n], ``eligible`` [B, n] bool -> c [B, n] in [0, 1], 0 where not eligible."""
+
+
+class Cell(nn.Module, ABC):
+    """Composes two children into their parent, and owns what a node is.
+
+    A node is a vector of ``state_width`` numbers, of which the first ``width`` are what scorers and heads
+    see, unless ``readout`` says otherwise. The engine retrieves and mixes whole states linearly.
+    """
+
+    __call__: Callable[[Tensor, Tensor], Tensor]
+
+    def __init__(self, width: int, state_width: int | None = None) -> None:
+        super().__init__()
+        self.width = width
+        self.state_width = state_width or width
+
+    @abstractmethod
+    def leaf(self, inputs: Tensor) -> Tensor:
+        """Input vectors [..., d] -> states of leaves [..., s]."""
+
+    @abstractmethod
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """States of two children [..., s] -> state of their parent [..., s]."""
+
+    def readout(self, state: Tensor) -> Tensor:
+        """A state [..., s] as a vector [..., d]."""
+        return state if self.state_width == self.width else state[..., : self.width]
+
+
+class Halting(nn.Module, ABC):
+    """Says, after a step, which sequences go on."""
+
+    #: No sequence takes more steps than this, whatever ``forward`` says; ``None`` for no limit.
+    limit: int | None = None
+
+    __call__: Callable[[Tensor, int], Tensor]
+
+    @abstractmethod
+    def forward(self, exists: Tensor, step: int) -> Tensor:
+        """``exists`` [B, n] of real tokens (0 elsewhere) after step number ``step`` -> bool [B], true to go on."""
+
+
+@frozen(eq=False)
+class Encoding:
+    """What an encoder gives for a batch."""
+
+    vector: Tensor  # [B, d]
+    penalty: Tensor  # [B], to be added to the loss
+    steps: Tensor  # [B], recursion steps taken
+    trace: Trace | None = None
+
+
+class Encoder(nn.Module, ABC):
+    """Turns embedded sequences into one vector each."""
+
+    __call__: Callable[..., Encoding]
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    @abstractmethod
+    def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+        """``inputs`` [B, n, d], ``mask`` [B, n] true at tokens, padding on the right."""
+
+
+@frozen
+class Example:
+    """One or two token sequences, and the index of their class."""
+
+    sequences: tuple[tuple[str, ...], ...]
+    label: int
+
+
+class Task(ABC):
+    """Where examples come from, and what is asked about them."""
+
+    #: Every token the model will know; tokens outside it become one shared unknown.
+    vocabulary: Sequence[str]
+    #: What the labels 0, 1, ... stand for.
+    classes: Sequence[str]
+    #: Names of the splits, the first of which is for training.
+    splits: Sequence[str] = ("train", "dev", "test")
+    #: Sequences in an example: 1, or 2 for tasks on pairs.
+    arity: int = 1
+
+    @abstractmethod
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        """The examples of a split, in an order that depends on ``seed`` alone; may be endless for training."""
+
+    def tokenize(self, text: str) -> tuple[str, ...]:
+        """A user's text as tokens."""
+        return tuple(text.split())
+
+    def head(self, width: int, dropout: float) -> nn.Module:
+        """A module from one sentence vector [B, d] per sequence to logits [B, classes]."""
+        from crvnn_core.model import Head
+
+        return Head(width, len(self.classes), arity=self.arity, layers=2, dropout=dropout)
+
+
+class Observer:
+    """Is told what happens during training; override what you need."""
+
+    def started(self, steps: int, facts: Mapping[str, Any]) -> None:
+        """Training begins and will take ``steps`` steps."""
+
+    def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Step number ``step`` (from 1) is done."""
+
+    def finished(self, facts: Mapping[str, Any]) -> None:
+        """Training has ended, as planned or not."""

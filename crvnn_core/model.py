@@ -1,0 +1,81 @@
+"""A whole model: embedding, encoder, head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from attrs import frozen
+from torch import Tensor, nn
+
+from crvnn_core.data import PADDING, Batch, Vocabulary
+from crvnn_core.interfaces import Encoder, Encoding, Task
+
+
+class Head(nn.Module):
+    """From sentence vectors to logits; for a pair, from both, their distance and their product.
+
+    :param layers: 1 or 2 affine layers.
+    """
+
+    def __init__(self, width: int, classes: int, *, arity: int = 1, layers: int = 2, dropout: float = 0.0) -> None:
+        super().__init__()
+        features = width if arity == 1 else 4 * width
+        middle: list[nn.Module] = [nn.Dropout(dropout), nn.Linear(features, width), nn.GELU()] if layers == 2 else []
+        last = nn.Linear(width if layers == 2 else features, classes)
+        self.layers = nn.Sequential(*middle, nn.Dropout(dropout), last)
+
+    def forward(self, *vectors: Tensor) -> Tensor:
+        if len(vectors) == 2:
+            one, two = vectors
+            vectors = (torch.cat([one, two, (one - two).abs(), one * two], -1),)
+        logits: Tensor = self.layers(vectors[0])
+        return logits
+
+
+@frozen(eq=False)
+class Output:
+    """What a model says of a batch, and how its encoder came to it."""
+
+    logits: Tensor  # [B, classes]
+    encodings: tuple[Encoding, ...]
+
+    def loss(self, labels: Tensor) -> Tensor:
+        """Cross-entropy and the encoder's penalties, averaged over the batch."""
+        entropy = nn.functional.cross_entropy(self.logits.float(), labels)
+        penalty = torch.stack([encoding.penalty.mean() for encoding in self.encodings]).sum()
+        return entropy + penalty
+
+
+class Model(nn.Module):
+    """Embeds tokens, encodes each sequence, and asks the task's head."""
+
+    __call__: Callable[..., Output]
+
+    def __init__(self, task: Task, encoder: Encoder, *, width: int, embedding: int, dropouts: tuple[float, float]) -> None:
+        super().__init__()
+        self.vocabulary = Vocabulary(task.vocabulary)
+        self.embed = nn.Embedding(len(self.vocabulary), embedding, padding_idx=PADDING)
+        self.project = nn.Linear(embedding, width)
+        self.dropout = nn.Dropout(dropouts[0])
+        self.encoder = encoder
+        self.head = task.head(encoder.width, dropouts[1])
+
+    def forward(self, batch: Batch, *, trace: bool = False) -> Output:
+        encodings = tuple(
+            self.encoder(self.dropout(self.project(self.embed(tokens.ids))), tokens.mask, trace=trace)
+            for tokens in batch.sequences
+        )
+        return Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
+
+    @torch.no_grad()
+    def probabilities(self, *columns: Sequence[Sequence[str]]) -> Tensor:
+        """Class probabilities [B, classes] for token sequences; two columns for a task on pairs."""
+        was_training = self.training
+        self.eval()
+        device = self.embed.weight.device
+        nothing = torch.zeros(len(columns[0]), dtype=torch.long)
+        batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing).to(device)
+        answer = self(batch).logits.softmax(-1)
+        self.train(was_training)
+        return answer

@@ -1,0 +1,16 @@
+"""Specs: a variant, a task and a run, written down."""
+
+from crvnn_core.spec.resolve import read_spec, resolve
+from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.write import spec_text, write_spec
+
+__all__ = [
+    "ModelSpec",
+    "PartSpec",
+    "RunSpec",
+    "TrainingSpec",
+    "read_spec",
+    "resolve",
+    "spec_text",
+    "write_spec",
+]

@@ -1,0 +1,156 @@
+"""Layers of a spec, from the preset below to the command line on top, and who said what."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+
+from crvnn_core.errors import Problem, SpecError
+from crvnn_core.spec.schema import PARTS
+
+Path_ = tuple[str, ...]
+
+
+@frozen
+class Origin:
+    """Where a value was written."""
+
+    label: str
+    line: int = 0
+    text: str = ""
+
+    def problem(self, path: Path_, what: str, advice: str = "") -> Problem:
+        """A problem at this place."""
+        label = f"{self.label}:{self.line}" if self.line else self.label
+        named = label.startswith("--")  # an option of the command line says what it is about itself
+        where = label if named or not path else f"{label} [{'.'.join(path)}]"
+        return Problem(where, what, f"{self.line} | {self.text}" if self.line else "", advice)
+
+
+@define
+class Layered:
+    """A spec as plain tables, with the origin of every value."""
+
+    data: dict[str, Any] = field(factory=dict)
+    origins: dict[Path_, Origin] = field(factory=dict)
+
+    def origin(self, path: Path_) -> Origin:
+        """Where ``path`` was written, or the nearest table around it."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.origins:
+                return self.origins[path[:end]]
+        return Origin("spec")
+
+    def lay(self, data: Mapping[str, Any], origins: Mapping[Path_, Origin], default: Origin) -> None:
+        """Put another layer on top: it adds and replaces; naming another component drops the old parameters."""
+        self._merge(self.data, data, (), origins, default)
+
+    def _merge(
+        self, into: dict[str, Any], data: Mapping[str, Any], at: Path_, origins: Mapping[Path_, Origin], default: Origin
+    ) -> None:
+        for key, value in data.items():
+            path = (*at, key)
+            self.origins[path] = origins.get(path, default)
+            if path in PARTS and isinstance(value, (str, Mapping)):
+                value = {"name": value} if isinstance(value, str) else value
+                present = into.get(key)
+                if "name" in value and (not isinstance(present, dict) or present.get("name") != value["name"]):
+                    into[key] = {}
+            if isinstance(value, Mapping):
+                if not isinstance(into.get(key), dict):
+                    into[key] = {}
+                self._merge(into[key], value, path, origins, default)
+            else:
+                into[key] = value
+
+
+def read_toml(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[dict[str, Any], dict[Path_, Origin], Origin]]:
+    """A file and those it extends, the farthest first."""
+    place = Origin(str(path))
+    if path.resolve() in seen:
+        raise SpecError([place.problem((), "this file extends itself, by way of " + ", ".join(map(str, seen)))])
+    try:
+        source = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SpecError([place.problem((), "there is no such file", _similar_files(path))]) from None
+    except IsADirectoryError:
+        raise SpecError([place.problem((), "this is a directory; a spec is a TOML file")]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError([place.problem((), f"the file cannot be read: {error}")]) from None
+    try:
+        data = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError([_unreadable(place, source, error)]) from None
+    origins = {key: Origin(str(path), line, text) for key, (line, text) in key_lines(source).items()}
+    below = []
+    if "extends" in data:
+        other = data.pop("extends")
+        if not isinstance(other, str):
+            raise SpecError([origins.get(("extends",), place).problem(("extends",), "must be the path of another spec")])
+        below = read_toml(path.parent / other, (*seen, path.resolve()))
+    return [*below, (data, origins, place)]
+
+
+def _similar_files(path: Path) -> str:
+    found = sorted(p.name for p in path.parent.glob("*.toml")) if path.parent.is_dir() else []
+    return f"{path.parent} has {', '.join(found)}." if found else ""
+
+
+def _unreadable(place: Origin, source: str, error: tomllib.TOMLDecodeError) -> Problem:
+    match = re.search(r"line (\d+)", str(error))
+    lines = source.splitlines()
+    number = int(match[1]) if match else len(lines)
+    text = lines[number - 1] if 0 < number <= len(lines) else ""
+    return Origin(place.label, number, text).problem((), f"this is not TOML: {error}")
+
+
+_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+
+
+def key_lines(source: str) -> dict[Path_, tuple[int, str]]:
+    """The line on which each table and key of a TOML text stands, for messages."""
+    found: dict[Path_, tuple[int, str]] = {}
+    table: Path_ = ()
+    for number, line in enumerate(source.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _split(header[1])
+            found.setdefault(table, (number, line.strip()))
+        elif key := _KEY.match(line):
+            found.setdefault((*table, *_split(key[1])), (number, line.strip()))
+    return found
+
+
+def _split(dotted: str) -> Path_:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+def override(text: str) -> tuple[dict[str, Any], Origin]:
+    """``key.path=value`` of the command line as a layer. The value is TOML, or else a plain string."""
+    origin = Origin(f"--set {text}")
+    key, equals, value = text.partition("=")
+    if not equals or not all(part.strip() for part in key.split(".")):
+        raise SpecError([origin.problem((), "write it as key=value, for example --set model.cell.hidden=256")])
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    for part in reversed(_split(key)):
+        parsed = {part: parsed}
+    return parsed, origin
+
+
+def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]], list[Problem]]:
+    """Every override, and the problems of those that cannot be read."""
+    layers, problems = [], []
+    for text in texts:
+        try:
+            layers.append(override(text))
+        except SpecError as error:
+            problems += error.problems
+    return layers, problems

@@ -1,0 +1,180 @@
+"""From layers to a complete spec, checked against the installed components; every problem at once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from crvnn_core.component import Component
+from crvnn_core.errors import PluginError, Problem, SpecError, nearest, raised_at
+from crvnn_core.host import Catalog, Offer
+from crvnn_core.spec.layers import Layered, Origin, Path_, overrides, read_toml
+from crvnn_core.spec.schema import DEFAULTS, PART_LISTS, PARTS, ModelSpec, PartSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.values import check_value
+
+DEFAULT_PRESET = "paper"
+_TABLES = {"model": ModelSpec, "training": TrainingSpec}
+
+
+def read_spec(
+    catalog: Catalog,
+    path: Path | str | None = None,
+    *,
+    preset: str | None = None,
+    parts: Mapping[str, str] | None = None,
+    sets: Sequence[str] = (),
+) -> RunSpec:
+    """Read a spec file (or none, for the defaults) and resolve it.
+
+    :param preset: takes the place of the preset that the file names.
+    :param parts: component names by slot; on top of the file.
+    :param sets: ``key.path=value`` texts; on top of everything.
+    """
+    layers = read_toml(Path(path)) if path is not None else []
+    extra, problems = overrides(sets)
+    if problems:
+        raise SpecError(problems)
+    paths = {slot: place for place, slot in PARTS.items()}
+    for slot, name in (parts or {}).items():
+        table: dict[str, Any] = {paths[slot][-1]: name}
+        for key in reversed(paths[slot][:-1]):
+            table = {key: table}
+        layers.append((table, {}, Origin(f"--{slot} {name}")))
+    layers += [(data, {}, origin) for data, origin in extra]
+    return resolve(catalog, layers, preset)
+
+
+def resolve(
+    catalog: Catalog, layers: Sequence[tuple[dict[str, Any], Mapping[Path_, Origin], Origin]], preset: str | None = None
+) -> RunSpec:
+    """Lay the layers over the preset, check everything, and fill in every default."""
+    chosen, place = _preset(layers, preset)
+    if chosen not in catalog.presets:
+        what = f"no preset is called '{chosen}'.{nearest(str(chosen), catalog.presets)}"
+        raise SpecError([place.problem(("preset",), what, f"Installed: {', '.join(catalog.presets)}.")])
+    layered = Layered()
+    layered.lay(DEFAULTS, {}, Origin("defaults"))
+    layered.lay({"model": catalog.preset(chosen).model}, {}, Origin(f"preset '{chosen}'"))
+    for data, origins, origin in layers:
+        layered.lay({key: value for key, value in data.items() if key != "preset"}, origins, origin)
+    reader = _Reader(catalog, layered)
+    spec = reader.run_spec()
+    if reader.problems or spec is None:
+        raise SpecError(reader.problems)
+    return spec
+
+
+def _preset(
+    layers: Sequence[tuple[dict[str, Any], Mapping[Path_, Origin], Origin]], asked: str | None
+) -> tuple[str, Origin]:
+    """The preset that the topmost layer names; the command line's, if given, goes before."""
+    if asked is not None:
+        return asked, Origin(f"--preset {asked}")
+    for data, origins, origin in reversed(layers):
+        if "preset" in data:
+            return data["preset"], origins.get(("preset",), origin)
+    return DEFAULT_PRESET, Origin("default")
+
+
+class _Reader:
+    """Walks a layered spec beside the schema and keeps every problem it meets."""
+
+    def __init__(self, catalog: Catalog, layered: Layered) -> None:
+        self.catalog, self.layered = catalog, layered
+        self.problems: list[Problem] = []
+
+    def complain(self, path: Path_, what: str, advice: str = "") -> None:
+        self.problems.append(self.layered.origin(path).problem(path, what, advice))
+
+    def run_spec(self) -> RunSpec | None:
+        spec = self._table(RunSpec, self.layered.data, ())
+        return spec if isinstance(spec, RunSpec) else None
+
+    def _table(self, kind: type, data: Any, at: Path_) -> Any:
+        if not isinstance(data, dict):
+            self.complain(at, f"must be a table, not {data!r}")
+            return None
+        fields = attrs.fields_dict(kind)
+        for key in data:
+            if key not in fields:
+                known = [*fields, *(["preset", "extends"] if not at else [])]
+                table = f"[{'.'.join(at)}]" if at else "a spec"
+                self.complain((*at, key), f"{table} has no '{key}'.{nearest(key, known)}", f"It has {', '.join(known)}.")
+        values = {}
+        before = len(self.problems)
+        for key, attribute in fields.items():
+            path = (*at, key)
+            if path in PARTS:
+                values[key] = self._part(PARTS[path], data.get(key), path)
+            elif path in PART_LISTS:
+                values[key] = self._parts(PART_LISTS[path], data.get(key), path)
+            elif key in _TABLES:
+                values[key] = self._table(_TABLES[key], data.get(key, {}), path)
+            elif key in data:
+                values[key] = self._value(attribute, data[key], path)
+        return kind(**values) if len(self.problems) == before else None
+
+    def _value(self, attribute: attrs.Attribute[Any], value: Any, path: Path_) -> Any:
+        kind = {"int": int, "float": float, "bool": bool, "str": str}[str(attribute.type)]
+        try:
+            value = check_value(value, kind)
+            if attribute.validator is not None:
+                attribute.validator(None, attribute, value)
+        except ValueError as error:
+            self.complain(path, str(error.args[0]).replace(f"'{attribute.name}' must be", "must be"))
+        return value
+
+    def _parts(self, slot: str, data: Any, path: Path_) -> tuple[PartSpec, ...]:
+        if not isinstance(data, (list, tuple)):
+            self.complain(path, f"must be a list of {slot}s, not {data!r}")
+            return ()
+        return tuple(part for item in data if (part := self._part(slot, item, path)) is not None)
+
+    def _part(self, slot: str, data: Any, path: Path_) -> PartSpec | None:
+        """A component that exists, with parameters that it has, of the kinds that it wants, defaults included."""
+        if isinstance(data, str):
+            data = {"name": data}
+        if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+            self.complain(path, f"must be the name of a {slot}, or a table with a 'name'; got {data!r}")
+            return None
+        params = {key: value for key, value in data.items() if key != "name"}
+        name = data["name"]
+        if name not in self.catalog.components[slot]:
+            self.complain((*path, "name") if (*path, "name") in self.layered.origins else path, *self.catalog.unknown(slot, name))
+            return None
+        return PartSpec(name, self._params(self.catalog.components[slot][name], params, path))
+
+    def _params(self, offer: Offer, given: Mapping[str, Any], path: Path_) -> dict[str, Any]:
+        settings = settings_of(offer)
+        title = f"{offer.slot} '{offer.component.name}'"
+        for key in given:
+            if key not in settings:
+                has = f"It has {', '.join(settings)}." if settings else "It has none."
+                self.complain((*path, key), f"{title} has no parameter '{key}'.{nearest(key, settings)}", has)
+        params = {}
+        for key, parameter in settings.items():
+            if key in given:
+                try:
+                    params[key] = check_value(given[key], parameter.annotation)
+                except ValueError as error:
+                    self.complain((*path, key), str(error))
+            elif parameter.default is not inspect.Parameter.empty:
+                params[key] = parameter.default
+            elif key != "width":
+                self.complain(path, f"{title} needs a '{key}'")
+        return params
+
+
+def settings_of(offer: Offer) -> dict[str, inspect.Parameter]:
+    """What a spec can set of a component; an error that names its package if it cannot be imported."""
+    component: Component = offer.component
+    try:
+        return component.settings()
+    except Exception as error:
+        raise PluginError(
+            f"{offer.slot} '{component.name}' of {offer.source} could not be imported: {raised_at(error)}"
+        ) from error

@@ -1,0 +1,94 @@
+"""What a spec can say. Equal specs and seeds build equal models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+from attrs.validators import ge, gt, le
+
+
+@frozen
+class PartSpec:
+    """A component by name, and its parameters."""
+
+    name: str
+    params: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class ModelSpec:
+    """A variant, fully described."""
+
+    #: Width of sentence vectors and of what the encoder sees.
+    width: int = field(default=64, validator=gt(0))
+    #: Width of the embedding, which is mapped to the model's width; 0 for the same.
+    embedding: int = field(default=0, validator=ge(0))
+    #: Dropout on the encoder's input.
+    input_dropout: float = field(default=0.0, validator=[ge(0), le(1)])
+    #: Dropout between the layers of the head.
+    output_dropout: float = field(default=0.0, validator=[ge(0), le(1)])
+    #: Turns an embedded sequence into a vector.
+    encoder: PartSpec
+    #: Finds soft neighbours.
+    retriever: PartSpec
+    #: Scores positions.
+    scorer: PartSpec
+    #: Turns scores into composition probabilities.
+    decision: PartSpec
+    #: Composes two children.
+    cell: PartSpec
+    #: Says which sequences go on.
+    halting: PartSpec
+
+
+@frozen(kw_only=True)
+class TrainingSpec:
+    """How long and with what to train."""
+
+    #: Optimizer steps.
+    steps: int = field(default=1000, validator=gt(0))
+    #: Examples in a step.
+    batch: int = field(default=64, validator=gt(0))
+    #: The gradient's norm is cut to this.
+    clip: float = field(default=1.0, validator=gt(0))
+    #: Changes the weights.
+    optimizer: PartSpec
+    #: Are told what happens.
+    observers: tuple[PartSpec, ...]
+
+
+@frozen(kw_only=True)
+class RunSpec:
+    """Everything that a result depends on."""
+
+    #: From which every random number follows.
+    seed: int = field(default=0, validator=ge(0))
+    #: Where examples come from.
+    task: PartSpec
+    #: The variant.
+    model: ModelSpec
+    #: How it is trained.
+    training: TrainingSpec
+
+
+#: Where the spec names a component, and the slot that it fills.
+PARTS = {
+    ("task",): "task",
+    ("model", "encoder"): "encoder",
+    ("model", "retriever"): "retriever",
+    ("model", "scorer"): "scorer",
+    ("model", "decision"): "decision",
+    ("model", "cell"): "cell",
+    ("model", "halting"): "halting",
+    ("training", "optimizer"): "optimizer",
+}
+#: Where the spec names a list of components.
+PART_LISTS = {("training", "observers"): "observer"}
+
+#: The bottom of every spec; a preset adds the parts of the model.
+DEFAULTS: Mapping[str, Any] = {
+    "task": "listops",
+    "training": {"optimizer": "ranger", "observers": ["progress"]},
+}

@@ -1,0 +1,65 @@
+"""Checking values against annotations, strictly: a spec's text is never quietly made into a number."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Literal, get_args, get_origin
+
+import cattrs
+
+from crvnn_core.errors import nearest
+
+
+def _strictly(kind: type, *accepted: type) -> Any:
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+            raise ValueError(f"must be {describe(kind)}, not {value!r}")
+        return kind(value)
+
+    return structure
+
+
+def describe(annotation: Any) -> str:
+    """An annotation in a reader's words."""
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    if annotation in words:
+        return words[annotation]
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in get_args(annotation))
+    if annotation is inspect.Parameter.empty:
+        return "anything"
+    return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def _one_of(value: Any, annotation: Any) -> Any:
+    choices = get_args(annotation)
+    if value not in choices:
+        guess = nearest(value, choices) if isinstance(value, str) else ""
+        raise ValueError(f"must be {describe(annotation)}, not {value!r}.{guess}")
+    return value
+
+
+def make_converter() -> cattrs.Converter:
+    """A converter that refuses unknown keys and values of the wrong kind."""
+    converter = cattrs.Converter(forbid_extra_keys=True)
+    converter.register_structure_hook(int, _strictly(int, int))
+    converter.register_structure_hook(float, _strictly(float, int, float))
+    converter.register_structure_hook(bool, _strictly(bool, bool))
+    converter.register_structure_hook(str, _strictly(str, str))
+    converter.register_structure_hook_func(lambda kind: get_origin(kind) is Literal, _one_of)
+    return converter
+
+
+CONVERTER = make_converter()
+
+
+def check_value(value: Any, annotation: Any) -> Any:
+    """The value as its annotation wants it; ``ValueError`` says what it should have been."""
+    if annotation is inspect.Parameter.empty or annotation is Any:
+        return value
+    try:
+        return CONVERTER.structure(value, annotation)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"must be {describe(annotation)}, not {value!r}") from error

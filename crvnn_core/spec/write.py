@@ -1,0 +1,51 @@
+"""Writing a resolved spec, so that it can be read again."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tomli_w
+
+from crvnn_core.spec.schema import PartSpec, RunSpec
+
+
+def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
+    """A spec as TOML, with notes as comments on top. Parameters that are ``None`` are left out."""
+    comments = "".join(f"# {note}\n" for note in notes)
+    return comments + tomli_w.dumps(_plain(spec))
+
+
+def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:
+    """Write it whole or not at all."""
+    write_atomically(path, spec_text(spec, notes))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Put a text in a file in one go: whoever looks sees the old content or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PartSpec):
+        return {"name": value.name, **{key: _plain(item) for key, item in value.params.items() if item is not None}}
+    if attrs.has(type(value)):
+        return {a.name: _plain(getattr(value, a.name)) for a in attrs.fields(type(value))}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

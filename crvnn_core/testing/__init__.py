@@ -1,0 +1,47 @@
+"""The contract of every slot, shipped: named checks that anyone's component can be put through.
+
+An author's whole test file is one parametrised function over a list of checks, and ``crvnn check`` runs the
+same list. ``crvnn_core.testing.oracles`` holds slow versions written from the definitions, and
+``crvnn_core.testing.strategies`` (which needs Hypothesis) generates inputs.
+"""
+
+from crvnn_core.testing.cell import CELL_CHECKS
+from crvnn_core.testing.common import Check, Outcome, promise, run_checks
+from crvnn_core.testing.decision import DECISION_CHECKS
+from crvnn_core.testing.encoder import ENCODER_CHECKS
+from crvnn_core.testing.halting import HALTING_CHECKS
+from crvnn_core.testing.observer import OBSERVER_CHECKS
+from crvnn_core.testing.optimizer import OPTIMIZER_CHECKS
+from crvnn_core.testing.retriever import RETRIEVER_CHECKS
+from crvnn_core.testing.scorer import SCORER_CHECKS
+from crvnn_core.testing.task import TASK_CHECKS
+
+#: The checks of each slot.
+CHECKS: dict[str, tuple[Check, ...]] = {
+    "retriever": RETRIEVER_CHECKS,
+    "scorer": SCORER_CHECKS,
+    "decision": DECISION_CHECKS,
+    "cell": CELL_CHECKS,
+    "halting": HALTING_CHECKS,
+    "encoder": ENCODER_CHECKS,
+    "task": TASK_CHECKS,
+    "optimizer": OPTIMIZER_CHECKS,
+    "observer": OBSERVER_CHECKS,
+}
+
+__all__ = [
+    "CELL_CHECKS",
+    "CHECKS",
+    "DECISION_CHECKS",
+    "ENCODER_CHECKS",
+    "HALTING_CHECKS",
+    "OBSERVER_CHECKS",
+    "OPTIMIZER_CHECKS",
+    "RETRIEVER_CHECKS",
+    "SCORER_CHECKS",
+    "TASK_CHECKS",
+    "Check",
+    "Outcome",
+    "promise",
+    "run_checks",
+]

@@ -1,0 +1,133 @@
+"""The contract of cells."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from crvnn_core.component import Component
+from crvnn_core.interfaces import Cell
+from crvnn_core.testing.common import (
+    WIDTH,
+    build,
+    finite,
+    gradients_reach,
+    half_precision,
+    no_stray_tensors,
+    random,
+    same,
+    saved_and_loaded,
+)
+
+
+def _children(cell: Cell) -> tuple[Tensor, Tensor]:
+    """Leaves [2, 5, s] to compose."""
+    return cell.leaf(random(2, 5, WIDTH)), cell.leaf(random(2, 5, WIDTH, seed=6))
+
+
+def check_cell_keeps_its_shapes(component: Component) -> None:
+    """Leaves and parents are [..., state_width], read-outs [..., width], for any leading dimensions."""
+    cell = build(component)
+    assert cell.width == WIDTH, f"cell.width is {cell.width}, but it was built with width={WIDTH}"
+    for shape in ((), (3,), (2, 5)):
+        left, right = cell.leaf(random(*shape, WIDTH)), cell.leaf(random(*shape, WIDTH, seed=6))
+        for what, state in (("leaf", left), ("parent", cell(left, right))):
+            assert state.shape == (*shape, cell.state_width), (
+                f"a {what} has the shape {list(state.shape)}; expected {[*shape, cell.state_width]}"
+            )
+        assert cell.readout(left).shape == (*shape, WIDTH), f"the read-out has the shape {list(cell.readout(left).shape)}"
+
+
+def check_cell_composes_each_pair_alone(component: Component) -> None:
+    """A parent depends on its own two children only, whatever else is in the batch."""
+    cell = build(component)
+    left, right = _children(cell)
+    together = cell(left, right)
+    for row in range(2):
+        for place in range(5):
+            alone = cell(left[row, place], right[row, place])
+            same(together[row, place], alone, f"the parent of pair {place} of sequence {row}")
+
+
+def check_cell_sees_both_children(component: Component) -> None:
+    """The parent depends on its left child and on its right child."""
+    cell = build(component)
+    left, right = (child.detach().requires_grad_() for child in _children(cell))
+    (cell.readout(cell(left, right)) ** 2).sum().backward()
+    for side, child in (("left", left), ("right", right)):
+        gradient = child.grad
+        assert gradient is not None and bool(gradient.abs().sum() > 0), f"the parent does not depend on its {side} child"
+        finite(gradient, f"the gradient of the {side} child")
+
+
+def check_cell_knows_left_from_right(component: Component) -> None:
+    """Swapping the children changes the parent."""
+    cell = build(component)
+    left, right = _children(cell)
+    assert bool((cell(left, right) - cell(right, left)).abs().max() > 1e-6), "the order of the children does not matter"
+
+
+def check_cell_learns(component: Component) -> None:
+    """Gradients reach every parameter, those of the leaf transform included."""
+    cell = build(component)
+    left, right = _children(cell)
+    weights = random(WIDTH)  # a weighted sum: some cells normalise, so that a plain one would be constant
+    gradients_reach(cell, (cell.readout(cell(cell(left, right), right)) * weights).sum())
+
+
+def check_cell_stays_finite_when_deep(component: Component) -> None:
+    """A chain of 200 compositions has no NaN or infinity in it, forward or backward."""
+    cell = build(component)
+    leaves = cell.leaf(random(200, WIDTH)).detach().requires_grad_()
+    state = leaves[0]
+    for leaf in leaves[1:]:
+        state = cell(state, leaf)
+    finite(state, "the root")
+    cell.readout(state).sum().backward()
+    assert leaves.grad is not None
+    finite(leaves.grad, "the gradient of the leaves")
+
+
+def check_cell_runs_on_any_device(component: Component) -> None:
+    """Every tensor is made on the device of the input."""
+    with no_stray_tensors():
+        cell = build(component).to("meta")
+        state = cell.leaf(torch.rand(2, 5, WIDTH, device="meta"))
+        assert cell.readout(cell(state, state)).is_meta
+
+
+def check_cell_works_under_autocast(component: Component) -> None:
+    """Under autocast parents are finite and close."""
+    cell = build(component)
+    exact = cell(*_children(cell))
+    with half_precision():
+        got = cell(*_children(cell))
+    finite(got, "a parent")
+    same(got.float(), exact, "in bfloat16", tolerance=0.15)
+
+
+def check_cell_is_deterministic(component: Component) -> None:
+    """In evaluation the same input gives the same bits twice."""
+    cell = build(component)
+    same(cell(*_children(cell)), cell(*_children(cell)), "a second time", 0)
+
+
+def check_cell_can_be_saved(component: Component) -> None:
+    """Weights saved and loaded into another one give the same bits."""
+    one, two = build(component), build(component, seed=9)
+    saved_and_loaded(one, two)
+    same(two(*_children(two)), one(*_children(one)), "loaded", 0)
+
+
+CELL_CHECKS = (
+    check_cell_keeps_its_shapes,
+    check_cell_composes_each_pair_alone,
+    check_cell_sees_both_children,
+    check_cell_knows_left_from_right,
+    check_cell_learns,
+    check_cell_stays_finite_when_deep,
+    check_cell_runs_on_any_device,
+    check_cell_works_under_autocast,
+    check_cell_is_deterministic,
+    check_cell_can_be_saved,
+)

@@ -1,0 +1,121 @@
+"""What the checks of all slots have in common."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch import Tensor, nn
+
+from crvnn_core.component import Component
+from crvnn_core.errors import raised_at
+
+Check = Callable[[Component], None]
+
+WIDTH = 6
+LENGTHS = (7, 1, 4)  # of the sequences in the checks' batches: full, alone, padded
+TOLERANCE = 1e-5
+
+
+@frozen
+class Outcome:
+    """How one check went."""
+
+    check: str
+    promise: str
+    kept: bool
+    reason: str = ""
+
+
+def promise(check: Check) -> str:
+    """What a check makes sure of, in one line."""
+    return (check.__doc__ or check.__name__).strip().splitlines()[0]
+
+
+def run_checks(component: Component, checks: Iterable[Check]) -> Iterator[Outcome]:
+    """Put a component through each check in turn."""
+    for check in checks:
+        try:
+            check(component)
+        except AssertionError as error:
+            yield Outcome(check.__name__, promise(check), False, str(error) or raised_at(error))
+        except Exception as error:  # whatever a component does wrong is a broken promise, and is said
+            yield Outcome(check.__name__, promise(check), False, raised_at(error))
+        else:
+            yield Outcome(check.__name__, promise(check), True)
+
+
+def build(component: Component, *, seed: int = 0, **available: Any) -> Any:
+    """The component with its example arguments, ready to be used in evaluation mode."""
+    torch.manual_seed(seed)
+    module = component.make({"width": WIDTH, **available}, **component.example)
+    return module.eval() if isinstance(module, nn.Module) else module
+
+
+def random(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Standard normal numbers, the same in every run."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def padded(lengths: Iterable[int] = LENGTHS) -> Tensor:
+    """A mask [B, n] with tokens on the left."""
+    sizes = torch.tensor(list(lengths))
+    return torch.arange(int(sizes.max())) < sizes.unsqueeze(1)
+
+
+def existences(mask: Tensor, seed: int = 2) -> Tensor:
+    """Existential probabilities between 0.02 and 0.98, and 0 under padding."""
+    chances = torch.rand(mask.shape, generator=torch.Generator().manual_seed(seed))
+    return (0.02 + 0.96 * chances) * mask
+
+
+def same(got: Tensor, want: Tensor, what: str, tolerance: float = TOLERANCE) -> None:
+    """Assert that two tensors agree."""
+    assert got.shape == want.shape, f"{what}: the shapes {list(got.shape)} and {list(want.shape)} differ"
+    gap = (got - want).abs().max().item() if got.numel() else 0.0
+    assert gap <= tolerance, f"{what}: differs by up to {gap:.2g} (allowed: {tolerance:g})"
+
+
+def finite(values: Tensor, what: str) -> None:
+    """Assert that there is no NaN or infinity."""
+    assert bool(values.isfinite().all()), f"{what} has NaN or infinity in it"
+
+
+def gradients_reach(module: nn.Module, loss: Tensor) -> None:
+    """Assert that the loss depends on every parameter of the module."""
+    module.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    for name, parameter in module.named_parameters():
+        gradient = parameter.grad
+        assert gradient is not None and bool(gradient.abs().sum() > 0), f"no gradient reaches the parameter '{name}'"
+        finite(gradient, f"the gradient of '{name}'")
+
+
+def saved_and_loaded(module: nn.Module, other: nn.Module) -> None:
+    """Copy the weights of one module to another by way of a file."""
+    file = io.BytesIO()
+    torch.save(module.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+
+
+@contextmanager
+def no_stray_tensors() -> Iterator[None]:
+    """Say in plain words what a tensor made on the wrong device does."""
+    try:
+        yield
+    except (RuntimeError, NotImplementedError) as error:
+        raise AssertionError(
+            f"fails on the meta device, so it makes a tensor on a device of its own or looks at values: {raised_at(error)}"
+        ) from error
+
+
+@contextmanager
+def half_precision() -> Iterator[None]:
+    """Autocast to bfloat16 on the CPU."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        yield

@@ -1,0 +1,140 @@
+"""The contract of decisions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from crvnn_core.component import Component
+from crvnn_core.neighbourhoods import MatrixNeighbourhood
+from crvnn_core.testing.common import (
+    build,
+    existences,
+    finite,
+    half_precision,
+    no_stray_tensors,
+    padded,
+    random,
+    same,
+    saved_and_loaded,
+)
+from crvnn_core.testing.oracles import matrices
+
+
+def _inputs(row: int | None = None) -> tuple[Tensor, MatrixNeighbourhood, Tensor]:
+    """Scores, neighbourhood and eligibility of the checks' batch, or of one sequence of it, unpadded."""
+    mask = padded()
+    rows = slice(None) if row is None else slice(row, row + 1)
+    n = mask.shape[1] if row is None else int(mask[row].sum())
+    last = mask.sum(1, keepdim=True) - 1
+    eligible = torch.arange(mask.shape[1]) < last
+    return (2 * random(*mask.shape))[rows, :n], matrices(existences(mask)[rows, :n]), eligible[rows, :n]
+
+
+def check_decision_gives_probabilities(component: Component) -> None:
+    """Every c lies in [0, 1], in training and in evaluation, however large the scores."""
+    scores, near, eligible = _inputs()
+    decision = build(component)
+    for training in (True, False):
+        decision.train(training)
+        for scale in (0.0, 1.0, 50.0, 1000.0):
+            chosen = decision(scale * scores, near, eligible)
+            assert chosen.shape == scores.shape, f"expected {list(scores.shape)}, got {list(chosen.shape)}"
+            finite(chosen, "c")
+            assert chosen.min() >= 0, f"a probability is {chosen.min():.3g}"
+            assert chosen.max() <= 1 + 1e-6, f"a probability is {chosen.max():.7f}"
+
+
+def check_decision_leaves_the_ineligible_alone(component: Component) -> None:
+    """c is exactly 0 where a position is not eligible."""
+    scores, near, eligible = _inputs()
+    chosen = build(component)(scores.abs() + 3, near, eligible)
+    assert bool((chosen[~eligible] == 0).all()), "an ineligible position is composed"
+
+
+def check_decision_follows_the_scores(component: Component) -> None:
+    """Raising one position's score never lowers its own probability, and can raise it."""
+    scores, near, eligible = _inputs()
+    decision = build(component)
+    scores = scores.clone()
+    seen = []
+    for score in (-6.0, -2.0, 0.0, 2.0, 6.0):
+        scores[0, 2] = score
+        seen.append(decision(scores, near, eligible)[0, 2].item())
+    assert all(a <= b + 1e-6 for a, b in zip(seen, seen[1:], strict=False)), f"c falls while u rises: {seen}"
+    assert seen[-1] > seen[0], f"c does not depend on u: {seen}"
+
+
+def check_decision_treats_each_sequence_alone(component: Component) -> None:
+    """A sequence in a padded batch gives what it gives alone."""
+    decision = build(component)
+    together = decision(*_inputs())
+    for row in range(len(together)):
+        alone = decision(*_inputs(row))
+        same(together[row : row + 1, : alone.shape[1]], alone, f"sequence {row}")
+
+
+def check_decision_ignores_padding(component: Component) -> None:
+    """Changing scores under the mask changes nothing."""
+    scores, near, eligible = _inputs()
+    mask = padded()
+    decision = build(component)
+    same(decision(torch.where(mask, scores, 30.0), near, eligible), decision(scores, near, eligible), "with other padding")
+
+
+def check_decision_passes_gradients(component: Component) -> None:
+    """Gradients reach the scores and are finite, even of scores of 40."""
+    scores, near, eligible = _inputs()
+    for scale in (1.0, 20.0):
+        leaf = (scale * scores).requires_grad_()
+        build(component)(leaf, near, eligible).sum().backward()
+        assert leaf.grad is not None, "no gradient reaches the scores"
+        finite(leaf.grad, "the gradient of the scores")
+        assert scale > 1 or bool(leaf.grad.abs().sum() > 0), "the gradient of the scores is 0"
+
+
+def check_decision_runs_on_any_device(component: Component) -> None:
+    """Every tensor is made on the device of the input."""
+    with no_stray_tensors():
+        meta = {"device": "meta"}
+        near = MatrixNeighbourhood(torch.rand(2, 5, 5, **meta), torch.rand(2, 5, 5, **meta))
+        eligible = torch.ones(2, 5, dtype=torch.bool, device="meta")
+        decision = build(component).to("meta")
+        for training in (True, False):
+            assert decision.train(training)(torch.rand(2, 5, **meta), near, eligible).is_meta
+
+
+def check_decision_works_under_autocast(component: Component) -> None:
+    """Under autocast the probabilities are the same."""
+    decision = build(component)
+    exact = decision(*_inputs())
+    with half_precision():
+        got = decision(*_inputs())
+    same(got.float(), exact, "under autocast", tolerance=0.02)
+
+
+def check_decision_is_deterministic(component: Component) -> None:
+    """In evaluation the same input gives the same bits twice."""
+    decision = build(component)
+    same(decision(*_inputs()), decision(*_inputs()), "a second time", 0)
+
+
+def check_decision_can_be_saved(component: Component) -> None:
+    """Weights saved and loaded into another one give the same bits."""
+    one, two = build(component), build(component, seed=9)
+    saved_and_loaded(one, two)
+    same(two(*_inputs()), one(*_inputs()), "loaded", 0)
+
+
+DECISION_CHECKS = (
+    check_decision_gives_probabilities,
+    check_decision_leaves_the_ineligible_alone,
+    check_decision_follows_the_scores,
+    check_decision_treats_each_sequence_alone,
+    check_decision_ignores_padding,
+    check_decision_passes_gradients,
+    check_decision_runs_on_any_device,
+    check_decision_works_under_autocast,
+    check_decision_is_deterministic,
+    check_decision_can_be_saved,
+)

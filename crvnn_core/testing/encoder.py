@@ -1,0 +1,172 @@
+"""The contract of encoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from crvnn_core.component import Component
+from crvnn_core.errors import InputError
+from crvnn_core.testing.common import (
+    WIDTH,
+    build,
+    finite,
+    gradients_reach,
+    half_precision,
+    no_stray_tensors,
+    padded,
+    random,
+    same,
+    saved_and_loaded,
+)
+from crvnn_core.testing.parts import plain_parts
+
+
+def _encoder(component: Component, seed: int = 0) -> Any:
+    """The encoder, with a plain part for whatever slot it asks for."""
+    torch.manual_seed(seed)
+    return build(component, seed=seed, **plain_parts(WIDTH))
+
+
+def check_encoder_gives_one_vector_a_sequence(component: Component) -> None:
+    """Vectors are [B, encoder.width], penalties and steps [B], all finite."""
+    mask = padded()
+    encoder = _encoder(component)
+    encoding = encoder(random(*mask.shape, WIDTH), mask)
+    assert encoding.vector.shape == (len(mask), encoder.width), f"vectors are {list(encoding.vector.shape)}"
+    assert encoding.penalty.shape == encoding.steps.shape == (len(mask),), "penalty and steps must be [B]"
+    finite(encoding.vector, "a vector")
+    finite(encoding.penalty, "a penalty")
+
+
+def check_encoder_treats_each_sequence_alone(component: Component) -> None:
+    """A sequence in a padded batch gives the vector, the penalty and the steps that it gives alone."""
+    mask = padded()
+    encoder, inputs = _encoder(component), random(*padded().shape, WIDTH)
+    together = encoder(inputs, mask)
+    for row, n in enumerate(mask.sum(1).tolist()):
+        alone = encoder(inputs[row : row + 1, :n], mask[row : row + 1, :n])
+        same(together.vector[row], alone.vector[0], f"the vector of sequence {row}")
+        same(together.penalty[row], alone.penalty[0], f"the penalty of sequence {row}")
+        assert together.steps[row] == alone.steps[0], f"sequence {row} takes another number of steps alone"
+
+
+def check_encoder_ignores_padding(component: Component) -> None:
+    """Changing the input under the mask, even to NaN, and adding padding change nothing."""
+    mask = padded()
+    encoder, inputs = _encoder(component), random(*mask.shape, WIDTH)
+    vector = encoder(inputs, mask).vector
+    same(encoder(torch.where(mask.unsqueeze(-1), inputs, torch.nan), mask).vector, vector, "with NaN for padding")
+    more = torch.nn.functional.pad(inputs, (0, 0, 0, 3)), torch.nn.functional.pad(mask, (0, 3))
+    same(encoder(*more).vector, vector, "with more padding")
+
+
+def check_encoder_ignores_the_order_of_the_batch(component: Component) -> None:
+    """Turning the batch round turns the results round and changes nothing else."""
+    mask = padded()
+    encoder, inputs = _encoder(component), random(*mask.shape, WIDTH)
+    same(encoder(inputs.flip(0), mask.flip(0)).vector.flip(0), encoder(inputs, mask).vector, "turned round")
+
+
+def check_encoder_sees_every_token(component: Component) -> None:
+    """The vector of a sequence depends on each of its tokens."""
+    mask = padded()
+    encoder = _encoder(component)
+    inputs = random(*mask.shape, WIDTH).requires_grad_()
+    (encoder(inputs, mask).vector * random(encoder.width)).sum().backward()
+    assert inputs.grad is not None
+    finite(inputs.grad, "the gradient of the input")
+    blind = (inputs.grad.abs().sum(2) == 0) & mask
+    assert not bool(blind.any()), f"nothing depends on the tokens at {blind.nonzero().tolist()} (sequence, position)"
+
+
+def check_encoder_learns(component: Component) -> None:
+    """Gradients reach every parameter."""
+    mask = padded()
+    encoder = _encoder(component)
+    encoding = encoder(random(*mask.shape, WIDTH), mask)
+    gradients_reach(encoder, (encoding.vector * random(encoder.width)).sum() + encoding.penalty.sum())
+
+
+def check_encoder_refuses_what_it_cannot_encode(component: Component) -> None:
+    """An empty sequence, and NaN in the input, are errors that say which sequence."""
+    encoder, mask = _encoder(component), padded()
+    inputs = random(*mask.shape, WIDTH)
+    nan, empty = inputs.clone(), mask.clone()
+    nan[2, 1, 0] = torch.nan
+    empty[1] = False
+    for bad, row in (((nan, mask), 2), ((inputs, empty), 1)):
+        try:
+            encoder(*bad)
+        except InputError as error:
+            assert f"sequence {row}" in str(error), f"the message does not name sequence {row}: {error}"
+        else:
+            raise AssertionError("no InputError was raised; call crvnn_core.checked_lengths(inputs, mask) first")
+
+
+def check_encoder_traces_truly(component: Component) -> None:
+    """A trace, where it gives one, has probabilities of the right shapes, and asking for it changes nothing."""
+    mask = padded()
+    encoder, inputs = _encoder(component), random(*mask.shape, WIDTH)
+    traced = encoder(inputs, mask, trace=True)
+    same(traced.vector, encoder(inputs, mask).vector, "the vector, traced", 0)
+    trace = traced.trace
+    if trace is None:
+        return
+    k = len(trace.compose)
+    assert trace.compose.shape == (k, *mask.shape), f"compose is {list(trace.compose.shape)}"
+    assert trace.exists.shape == (k + 1, *mask.shape), f"exists is {list(trace.exists.shape)}"
+    assert k == int(trace.steps.max()), f"{k} steps are traced, but {int(trace.steps.max())} were taken"
+    for what, values in (("c", trace.compose), ("e", trace.exists)):
+        assert bool(((values >= 0) & (values <= 1)).all()), f"{what} is not a probability"
+        assert bool((values[:, ~mask] == 0).all()), f"{what} is not 0 under padding"
+
+
+def check_encoder_runs_on_any_device(component: Component) -> None:
+    """Every tensor is made on the device of the input."""
+    with no_stray_tensors():
+        encoder = _encoder(component).to("meta")
+        mask = torch.ones(2, 5, dtype=torch.bool, device="meta")
+        assert encoder(torch.rand(2, 5, WIDTH, device="meta"), mask).vector.is_meta
+
+
+def check_encoder_works_under_autocast(component: Component) -> None:
+    """Under autocast vectors are finite, and gradients too."""
+    mask = padded()
+    encoder = _encoder(component)
+    with half_precision():
+        encoding = encoder(random(*mask.shape, WIDTH), mask)
+    finite(encoding.vector, "a vector")
+    gradients_reach(encoder, (encoding.vector * random(encoder.width)).sum() + encoding.penalty.sum())
+
+
+def check_encoder_is_deterministic(component: Component) -> None:
+    """In evaluation the same input gives the same bits twice."""
+    mask = padded()
+    encoder, inputs = _encoder(component), random(*mask.shape, WIDTH)
+    same(encoder(inputs, mask).vector, encoder(inputs, mask).vector, "a second time", 0)
+
+
+def check_encoder_can_be_saved(component: Component) -> None:
+    """Weights saved and loaded into another one give the same bits."""
+    mask = padded()
+    one, two, inputs = _encoder(component), _encoder(component, 9), random(*mask.shape, WIDTH)
+    saved_and_loaded(one, two)
+    same(two(inputs, mask).vector, one(inputs, mask).vector, "loaded", 0)
+
+
+ENCODER_CHECKS = (
+    check_encoder_gives_one_vector_a_sequence,
+    check_encoder_treats_each_sequence_alone,
+    check_encoder_ignores_padding,
+    check_encoder_ignores_the_order_of_the_batch,
+    check_encoder_sees_every_token,
+    check_encoder_learns,
+    check_encoder_refuses_what_it_cannot_encode,
+    check_encoder_traces_truly,
+    check_encoder_runs_on_any_device,
+    check_encoder_works_under_autocast,
+    check_encoder_is_deterministic,
+    check_encoder_can_be_saved,
+)

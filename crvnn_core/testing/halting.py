@@ -1,0 +1,89 @@
+"""The contract of haltings."""
+
+from __future__ import annotations
+
+import torch
+
+from crvnn_core.component import Component
+from crvnn_core.testing.common import (
+    build,
+    existences,
+    half_precision,
+    no_stray_tensors,
+    padded,
+    saved_and_loaded,
+)
+
+
+def check_halting_answers_for_each_sequence(component: Component) -> None:
+    """The answer is one bool for each sequence."""
+    mask = padded()
+    going = build(component)(existences(mask), 1)
+    assert going.shape == (len(mask),), f"expected [{len(mask)}], got {list(going.shape)}"
+    assert going.dtype == torch.bool, f"expected bool, got {going.dtype}"
+
+
+def check_halting_treats_each_sequence_alone(component: Component) -> None:
+    """A sequence goes on in a padded batch just when it goes on alone."""
+    mask = padded((9, 1, 4, 6))
+    halting = build(component)
+    for seed in range(20):
+        exists = existences(mask, seed) ** 4
+        together = halting(exists, 2)
+        for row, n in enumerate(mask.sum(1).tolist()):
+            alone = halting(exists[row : row + 1, :n], 2)
+            assert together[row] == alone[0], f"sequence {row} goes on: {bool(together[row])} in a batch, {bool(alone[0])} alone"
+
+
+def check_halting_lets_fresh_sequences_go_on(component: Component) -> None:
+    """While every token still exists there is work to do, so a sequence of two or more goes on."""
+    going = build(component)(padded((5, 3, 2)).float(), 1)
+    assert bool(going.all()), f"stops before anything was composed: {going.tolist()}"
+
+
+def check_halting_has_a_sensible_limit(component: Component) -> None:
+    """The limit on steps is a positive number, or None for no limit."""
+    limit = build(component).limit
+    assert limit is None or (isinstance(limit, int) and limit > 0), f"limit is {limit!r}"
+
+
+def check_halting_runs_on_any_device(component: Component) -> None:
+    """Every tensor is made on the device of the input."""
+    with no_stray_tensors():
+        assert build(component).to("meta")(torch.rand(2, 5, device="meta"), 1).is_meta
+
+
+def check_halting_works_under_autocast(component: Component) -> None:
+    """Under autocast the answers are the same."""
+    exists = existences(padded())
+    halting = build(component)
+    with half_precision():
+        going = halting(exists, 1)
+    assert going.tolist() == halting(exists, 1).tolist()
+
+
+def check_halting_is_deterministic(component: Component) -> None:
+    """In evaluation the same input gives the same answer twice."""
+    exists = existences(padded()) ** 4
+    halting = build(component)
+    assert halting(exists, 1).tolist() == halting(exists, 1).tolist()
+
+
+def check_halting_can_be_saved(component: Component) -> None:
+    """Weights saved and loaded into another one give the same answer."""
+    exists = existences(padded()) ** 4
+    one, two = build(component), build(component, seed=9)
+    saved_and_loaded(one, two)
+    assert one(exists, 1).tolist() == two(exists, 1).tolist()
+
+
+HALTING_CHECKS = (
+    check_halting_answers_for_each_sequence,
+    check_halting_treats_each_sequence_alone,
+    check_halting_lets_fresh_sequences_go_on,
+    check_halting_has_a_sensible_limit,
+    check_halting_runs_on_any_device,
+    check_halting_works_under_autocast,
+    check_halting_is_deterministic,
+    check_halting_can_be_saved,
+)

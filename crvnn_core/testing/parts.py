@@ -1,0 +1,107 @@
+"""Plain parts with known answers, to try an encoder or the engine with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from crvnn_core.interfaces import Cell, Decision, Halting, Neighbourhood, Retriever, Scorer
+from crvnn_core.neighbourhoods import MatrixNeighbourhood
+
+
+class PlainRetriever(Retriever):
+    """Eq. 6 as a matrix of products."""
+
+    def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
+        exists = exists * mask
+        return MatrixNeighbourhood(_products(exists.flip(1)).flip(1, 2), _products(exists))
+
+
+def _products(exists: Tensor) -> Tensor:
+    rows = []
+    n = exists.shape[1]
+    for i in range(n):
+        none_yet, row = torch.ones_like(exists[:, 0]), []
+        for j in range(n):
+            row.append(exists[:, j] * none_yet if j > i else torch.zeros_like(none_yet))
+            none_yet = none_yet * (1 - exists[:, j]) if j > i else none_yet
+        rows.append(torch.stack(row, 1))
+    return torch.stack(rows, 1)
+
+
+class PlainScorer(Scorer):
+    """One linear score of a position, the one to its left and the two to its right."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(4 * width, 1)
+
+    def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
+        right = near.right(vectors)
+        scores: Tensor = self.score(torch.cat([near.left(vectors), vectors, right, near.right(right)], -1))
+        return scores.squeeze(-1)
+
+
+class PlainDecision(Decision):
+    """A sigmoid."""
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        return torch.sigmoid(scores) * eligible
+
+
+class PlainCell(Cell):
+    """One affine map and tanh."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.first, self.compose = nn.Linear(width, width), nn.Linear(2 * width, width)
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        return torch.tanh(self.first(inputs))
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return torch.tanh(self.compose(torch.cat([left, right], -1)))
+
+
+class AddingCell(Cell):
+    """The parent is the sum of its children: under any tree, the root is the sum of the leaves."""
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return left + right
+
+
+class PlainHalting(Halting):
+    """Stops when at most one token exists with more than a hundredth."""
+
+    def forward(self, exists: Tensor, step: int) -> Tensor:
+        return (exists > 0.01).sum(1) > 1
+
+
+class ScriptedDecision(Decision):
+    """Composes the positions that a script names for each step, whatever the scores; START counts as a position."""
+
+    def __init__(self, order: Sequence[Sequence[int]]) -> None:
+        super().__init__()
+        self.order, self.step = order, 0
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        chosen = torch.zeros_like(scores)
+        chosen[:, list(self.order[self.step])] = 1
+        self.step += 1
+        return chosen
+
+
+def plain_parts(width: int) -> dict[str, nn.Module]:
+    """One part for each slot that an encoder may ask for."""
+    return {
+        "retriever": PlainRetriever(),
+        "scorer": PlainScorer(width),
+        "decision": PlainDecision(),
+        "cell": PlainCell(width),
+        "halting": PlainHalting(),
+    }

@@ -1,0 +1,175 @@
+"""The contract of retrievers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from crvnn_core.component import Component
+from crvnn_core.testing.common import (
+    WIDTH,
+    build,
+    existences,
+    finite,
+    half_precision,
+    no_stray_tensors,
+    padded,
+    random,
+    same,
+    saved_and_loaded,
+)
+from crvnn_core.testing.oracles import nearest_left, nearest_right
+
+
+def check_retriever_keeps_shape_and_type(component: Component) -> None:
+    """left and right keep the shape and type of [B, n] and [B, n, d] values."""
+    mask = padded()
+    for dtype in (torch.float32, torch.float64):
+        near = build(component)(existences(mask).to(dtype), mask)
+        for values in (random(*mask.shape, dtype=dtype), random(*mask.shape, WIDTH, dtype=dtype)):
+            for side in (near.left(values), near.right(values)):
+                assert side.shape == values.shape, f"{list(values.shape)} became {list(side.shape)}"
+                assert side.dtype == dtype, f"{dtype} became {side.dtype}"
+
+
+def check_retriever_is_linear(component: Component) -> None:
+    """left and right are linear in the values."""
+    mask = padded()
+    near = build(component)(existences(mask), mask)
+    one, two = random(*mask.shape, WIDTH), random(*mask.shape, WIDTH, seed=5)
+    same(near.left(2 * one + two), 2 * near.left(one) + near.left(two), "left of a sum")
+    same(near.right(2 * one + two), 2 * near.right(one) + near.right(two), "right of a sum")
+
+
+def check_retriever_finds_the_nearest_when_existence_is_binary(component: Component) -> None:
+    """With e of 0 and 1 it finds the closest existing neighbour, as Definition 3 says."""
+    retriever = build(component)
+    generator = torch.Generator().manual_seed(3)
+    for n in (1, 2, 5, 12):
+        exists = torch.randint(0, 2, (8, n), generator=generator).float()
+        values = random(8, n)
+        near = retriever(exists, torch.ones_like(exists, dtype=torch.bool))
+        left, right = near.left(values), near.right(values)
+        for row in range(8):
+            for i in range(n):
+                for got, j in ((left, nearest_left(exists[row].tolist(), i)), (right, nearest_right(exists[row].tolist(), i))):
+                    far = j is not None and retriever.reach is not None and abs(i - j) > retriever.reach
+                    want = 0.0 if j is None or far else values[row, j].item()
+                    gap = abs(got[row, i].item() - want)
+                    assert gap < 1e-5, f"e = {exists[row].tolist()}: position {i} should see {j}, and is {gap:.2g} off"
+
+
+def check_retriever_gives_probabilities(component: Component) -> None:
+    """The weights of a position's neighbours are not negative and sum to at most 1."""
+    mask = padded()
+    near = build(component)(existences(mask), mask)
+    n = mask.shape[1]
+    for side in (near.left, near.right):
+        weights = side(torch.eye(n).expand(len(mask), n, n).contiguous())  # row i: the weights of i's neighbours
+        assert weights.min() > -1e-6, f"a weight is {weights.min():.2g}"
+        assert weights.sum(2).max() < 1 + 1e-5, f"weights sum to {weights.sum(2).max():.6f}"
+
+
+def check_retriever_looks_to_its_own_side(component: Component) -> None:
+    """left never sees the position itself or anything to the right of it, and right the other way round."""
+    mask = padded()
+    near = build(component)(existences(mask), mask)
+    n = mask.shape[1]
+    identity = torch.eye(n).expand(len(mask), n, n).contiguous()
+    same(near.left(identity).triu(), torch.zeros(len(mask), n, n), "left, at and after the position")
+    same(near.right(identity).tril(), torch.zeros(len(mask), n, n), "right, at and before the position")
+
+
+def check_retriever_ignores_padding(component: Component) -> None:
+    """Changing existence and values under the mask changes nothing."""
+    mask = padded()
+    retriever, exists, values = build(component), existences(mask), random(*mask.shape, WIDTH)
+    near = retriever(exists, mask)
+    other = retriever(torch.where(mask, exists, 0.7), mask)
+    changed = torch.where(mask.unsqueeze(-1), values, 9.0)
+    for before, after in ((near.left, other.left), (near.right, other.right)):
+        same(after(changed)[mask], before(values)[mask], "with other padding")
+
+
+def check_retriever_treats_each_sequence_alone(component: Component) -> None:
+    """A sequence in a padded batch gives what it gives alone."""
+    mask = padded()
+    retriever, exists, values = build(component), existences(mask), random(*mask.shape, WIDTH)
+    together = retriever(exists, mask)
+    for row, n in enumerate(mask.sum(1).tolist()):
+        alone = retriever(exists[row : row + 1, :n], mask[row : row + 1, :n])
+        part = values[row : row + 1, :n]
+        same(together.left(values)[row : row + 1, :n], alone.left(part), f"left of sequence {row}")
+        same(together.right(values)[row : row + 1, :n], alone.right(part), f"right of sequence {row}")
+
+
+def check_retriever_has_true_gradients(component: Component) -> None:
+    """Gradients for existence and values agree with finite differences."""
+    retriever = build(component).double()
+    mask = padded((5, 3))
+    exists = existences(mask).double().requires_grad_()
+    values = random(*mask.shape, 2, dtype=torch.float64).requires_grad_()
+
+    def both(e: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        near = retriever(e * mask, mask)
+        return near.left(v), near.right(v)
+
+    assert torch.autograd.gradcheck(both, (exists, values), raise_exception=False), "gradcheck found a difference"
+
+
+def check_retriever_runs_on_any_device(component: Component) -> None:
+    """Every tensor is made on the device of the input."""
+    with no_stray_tensors():
+        retriever = build(component).to("meta")
+        near = retriever(torch.rand(2, 5, device="meta"), torch.ones(2, 5, dtype=torch.bool, device="meta"))
+        values = torch.rand(2, 5, WIDTH, device="meta")
+        assert near.left(values).is_meta
+        assert near.right(values).is_meta
+
+
+def check_retriever_works_under_autocast(component: Component) -> None:
+    """Under autocast, bfloat16 values come back as bfloat16, and close."""
+    mask = padded()
+    exists, values = existences(mask), random(*mask.shape, WIDTH)
+    retriever = build(component)
+    exact = retriever(exists, mask)
+    with half_precision():
+        near = retriever(exists, mask)
+        for got, want in ((near.left(values.bfloat16()), exact.left(values)), (near.right(values.bfloat16()), exact.right(values))):
+            assert got.dtype == torch.bfloat16, f"bfloat16 became {got.dtype}"
+            finite(got, "a neighbour's value")
+            same(got[mask].float(), want[mask], "in bfloat16", tolerance=0.1)
+
+
+def check_retriever_is_deterministic(component: Component) -> None:
+    """The same input gives the same bits twice."""
+    mask = padded()
+    retriever, exists, values = build(component), existences(mask), random(*mask.shape, WIDTH)
+    one, two = retriever(exists, mask), retriever(exists, mask)
+    same(one.left(values), two.left(values), "left, a second time", 0)
+    same(one.right(values), two.right(values), "right, a second time", 0)
+
+
+def check_retriever_can_be_saved(component: Component) -> None:
+    """Weights saved and loaded into another one give the same bits."""
+    mask = padded()
+    exists, values = existences(mask), random(*mask.shape, WIDTH)
+    one, two = build(component), build(component, seed=9)
+    saved_and_loaded(one, two)
+    same(two(exists, mask).left(values), one(exists, mask).left(values), "left, loaded", 0)
+
+
+RETRIEVER_CHECKS = (
+    check_retriever_keeps_shape_and_type,
+    check_retriever_is_linear,
+    check_retriever_finds_the_nearest_when_existence_is_binary,
+    check_retriever_gives_probabilities,
+    check_retriever_looks_to_its_own_side,
+    check_retriever_ignores_padding,
+    check_retriever_treats_each_sequence_alone,
+    check_retriever_has_true_gradients,
+    check_retriever_runs_on_any_device,
+    check_retriever_works_under_autocast,
+    check_retriever_is_deterministic,
+    check_retriever_can_be_saved,
+)

@@ -1,0 +1,116 @@
+"""The contract of scorers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from crvnn_core.component import Component
+from crvnn_core.neighbourhoods import MatrixNeighbourhood
+from crvnn_core.testing.common import (
+    WIDTH,
+    build,
+    existences,
+    finite,
+    gradients_reach,
+    half_precision,
+    no_stray_tensors,
+    padded,
+    random,
+    same,
+    saved_and_loaded,
+)
+from crvnn_core.testing.oracles import matrices
+
+
+def _inputs(row: int | None = None) -> tuple[Tensor, MatrixNeighbourhood, Tensor, Tensor]:
+    """Vectors, neighbourhood, gains and mask of the checks' batch, or of one sequence of it, unpadded."""
+    mask = padded()
+    rows = slice(None) if row is None else slice(row, row + 1)
+    n = mask.shape[1] if row is None else int(mask[row].sum())
+    mask, exists = mask[rows, :n], existences(mask)[rows, :n]
+    gained = torch.rand(padded().shape, generator=torch.Generator().manual_seed(4))[rows, :n]
+    return random(*padded().shape, WIDTH)[rows, :n], matrices(exists), gained, mask
+
+
+def check_scorer_gives_one_score_a_position(component: Component) -> None:
+    """The scores have the shape [B, n] and are finite."""
+    vectors, near, gained, mask = _inputs()
+    scores = build(component)(vectors, near, gained)
+    assert scores.shape == mask.shape, f"expected {list(mask.shape)}, got {list(scores.shape)}"
+    finite(scores, "the scores")
+
+
+def check_scorer_treats_each_sequence_alone(component: Component) -> None:
+    """A sequence in a padded batch gives what it gives alone."""
+    scorer = build(component)
+    vectors, near, gained, mask = _inputs()
+    together = scorer(vectors, near, gained)
+    for row in range(len(mask)):
+        vectors, near, gained, alone = _inputs(row)
+        same(together[row : row + 1, : alone.shape[1]], scorer(vectors, near, gained), f"sequence {row}")
+
+
+def check_scorer_ignores_padding(component: Component) -> None:
+    """Changing vectors under the mask changes no score of a token."""
+    scorer = build(component)
+    vectors, near, gained, mask = _inputs()
+    changed = torch.where(mask.unsqueeze(-1), vectors, 9.0)
+    same(scorer(changed, near, gained)[mask], scorer(vectors, near, gained)[mask], "with other padding")
+
+
+def check_scorer_learns(component: Component) -> None:
+    """Gradients reach every parameter and the vectors."""
+    scorer = build(component)
+    vectors, near, gained, mask = _inputs()
+    vectors.requires_grad_()
+    gradients_reach(scorer, (scorer(vectors, near, gained)[mask] ** 2).sum())
+    assert vectors.grad is not None, "no gradient reaches the vectors"
+    finite(vectors.grad, "the gradient of the vectors")
+
+
+def check_scorer_runs_on_any_device(component: Component) -> None:
+    """Every tensor is made on the device of the input."""
+    with no_stray_tensors():
+        meta = {"device": "meta"}
+        near = MatrixNeighbourhood(torch.rand(2, 5, 5, **meta), torch.rand(2, 5, 5, **meta))
+        scores = build(component).to("meta")(torch.rand(2, 5, WIDTH, **meta), near, torch.rand(2, 5, **meta))
+        assert scores.is_meta
+
+
+def check_scorer_works_under_autocast(component: Component) -> None:
+    """Under autocast the scores are finite and close."""
+    scorer = build(component)
+    vectors, near, gained, mask = _inputs()
+    exact = scorer(vectors, near, gained)
+    with half_precision():
+        got = scorer(vectors, near, gained)
+    finite(got, "the scores")
+    same(got[mask].float(), exact[mask], "in bfloat16", tolerance=0.25)
+
+
+def check_scorer_is_deterministic(component: Component) -> None:
+    """In evaluation the same input gives the same bits twice."""
+    scorer = build(component)
+    vectors, near, gained, _ = _inputs()
+    same(scorer(vectors, near, gained), scorer(vectors, near, gained), "a second time", 0)
+
+
+def check_scorer_can_be_saved(component: Component) -> None:
+    """Weights saved and loaded into another one give the same bits."""
+    vectors, near, gained, _ = _inputs()
+    one, two = build(component), build(component, seed=9)
+    saved_and_loaded(one, two)
+    same(two(vectors, near, gained), one(vectors, near, gained), "loaded", 0)
+
+
+SCORER_CHECKS = (
+    check_scorer_gives_one_score_a_position,
+    check_scorer_treats_each_sequence_alone,
+    check_scorer_ignores_padding,
+    check_scorer_learns,
+    check_scorer_runs_on_any_device,
+    check_scorer_works_under_autocast,
+    check_scorer_is_deterministic,
+    check_scorer_can_be_saved,
+)

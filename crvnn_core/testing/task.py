@@ -1,0 +1,99 @@
+"""The contract of tasks."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import torch
+from torch import nn
+
+from crvnn_core.component import Component
+from crvnn_core.data import Vocabulary, collate
+from crvnn_core.interfaces import Example, Task
+from crvnn_core.testing.common import WIDTH, build, finite, gradients_reach, random
+
+_SOME = 50
+
+
+def _some(task: Task, split: str, seed: int = 0) -> list[Example]:
+    return list(islice(task.examples(split, seed), _SOME))
+
+
+def check_task_names_its_parts(component: Component) -> None:
+    """It has splits, a vocabulary without repeats, at least two classes, and one or two sequences an example."""
+    task = build(component)
+    assert task.splits, "there are no splits"
+    assert len(set(task.vocabulary)) == len(task.vocabulary) > 0, "the vocabulary is empty or repeats a token"
+    assert len(set(task.classes)) == len(task.classes) >= 2, f"the classes are {list(task.classes)}"
+    assert task.arity in (1, 2), f"arity is {task.arity}"
+
+
+def check_task_gives_examples_in_every_split(component: Component) -> None:
+    """Every split has examples of non-empty sequences, with labels that are classes."""
+    task = build(component)
+    for split in task.splits:
+        examples = _some(task, split)
+        assert examples, f"the split '{split}' is empty"
+        for number, example in enumerate(examples):
+            assert len(example.sequences) == task.arity, f"{split}, example {number} has {len(example.sequences)} sequences"
+            assert all(example.sequences), f"{split}, example {number} has an empty sequence"
+            assert 0 <= example.label < len(task.classes), f"{split}, example {number} has the label {example.label}"
+
+
+def check_task_repeats_itself(component: Component) -> None:
+    """Examples and their order depend on the split and the seed alone, in a new instance as well."""
+    for split in build(component).splits:
+        assert _some(build(component), split) == _some(build(component), split), f"'{split}' differs from time to time"
+
+
+def check_task_keeps_its_splits_apart(component: Component) -> None:
+    """No example of one split was seen in another."""
+    task = build(component)
+    seen: dict[tuple[tuple[str, ...], ...], str] = {}
+    for split in task.splits:
+        for example in _some(task, split):
+            other = seen.setdefault(example.sequences, split)
+            assert other == split, f"'{split}' and '{other}' share {example.sequences}"
+
+
+def check_task_reads_back_its_own_text(component: Component) -> None:
+    """Tokenising the tokens of an example, joined by spaces, gives them again, and they are in the vocabulary."""
+    task = build(component)
+    known = set(task.vocabulary)
+    for example in _some(task, task.splits[0]):
+        for sequence in example.sequences:
+            assert tuple(task.tokenize(" ".join(sequence))) == sequence, f"{sequence} is tokenised otherwise"
+    tokens = {token for example in _some(task, task.splits[0]) for sequence in example.sequences for token in sequence}
+    assert tokens & known, "not one token of the examples is in the vocabulary"
+
+
+def check_task_head_gives_logits_that_learn(component: Component) -> None:
+    """The head turns sentence vectors into finite logits [B, classes], and gradients reach all of it."""
+    task = build(component)
+    head = task.head(WIDTH, 0.0)
+    assert isinstance(head, nn.Module), f"head is {head!r}"
+    examples = _some(task, task.splits[0])
+    vectors = [random(len(examples), WIDTH, seed=seed) for seed in range(task.arity)]
+    logits = head(*vectors)
+    assert logits.shape == (len(examples), len(task.classes)), f"logits are {list(logits.shape)}"
+    finite(logits, "the logits")
+    labels = collate(examples, Vocabulary(task.vocabulary)).labels
+    gradients_reach(head, nn.functional.cross_entropy(logits, labels))
+
+
+def check_task_head_runs_on_any_device(component: Component) -> None:
+    """Every tensor of the head is made on the device of its input."""
+    task = build(component)
+    vectors = [torch.rand(3, WIDTH, device="meta")] * task.arity
+    assert task.head(WIDTH, 0.0).to("meta")(*vectors).is_meta
+
+
+TASK_CHECKS = (
+    check_task_names_its_parts,
+    check_task_gives_examples_in_every_split,
+    check_task_repeats_itself,
+    check_task_keeps_its_splits_apart,
+    check_task_reads_back_its_own_text,
+    check_task_head_gives_logits_that_learn,
+    check_task_head_runs_on_any_device,
+)

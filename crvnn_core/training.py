@@ -1,0 +1,53 @@
+"""A training loop that can be read on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch.optim import Optimizer
+
+from crvnn_core.data import Batch
+from crvnn_core.errors import CrvnnError
+from crvnn_core.interfaces import Observer
+from crvnn_core.model import Model
+from crvnn_core.schedule import set_progress
+
+
+def fit(
+    model: Model,
+    data: Iterable[Batch],
+    optimizer: Optimizer,
+    *,
+    steps: int,
+    clip: float = 1.0,
+    observers: Sequence[Observer] = (),
+) -> None:
+    """Take ``steps`` optimizer steps over ``data``, telling the observers of each."""
+    model.train()
+    for observer in observers:
+        observer.started(steps, {"parameters": sum(p.numel() for p in model.parameters())})
+    try:
+        for step, batch in zip(range(1, steps + 1), data, strict=False):
+            set_progress(model, step / steps)
+            metrics = train_step(model, batch, optimizer, clip)
+            if not torch.isfinite(torch.tensor(metrics["loss"])):
+                raise CrvnnError(f"the loss is {metrics['loss']} at step {step}; try a smaller learning rate")
+            for observer in observers:
+                observer.stepped(step, metrics)
+    finally:
+        for observer in observers:
+            observer.finished({})
+
+
+def train_step(model: Model, batch: Batch, optimizer: Optimizer, clip: float) -> dict[str, float]:
+    """One step of the optimizer; the loss, accuracy and mean recursion depth on the batch."""
+    output = model(batch)
+    loss = output.loss(batch.labels)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    right = (output.logits.argmax(-1) == batch.labels).float().mean()
+    depth = torch.stack([encoding.steps.float().mean() for encoding in output.encodings]).mean()
+    return {"loss": float(loss.detach()), "accuracy": float(right), "depth": float(depth)}

@@ -1,0 +1,103 @@
+"""Every built-in component, registered exactly as a third party's would be.
+
+The builders are named, not imported, so that listing components does not load torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from crvnn_core import Component, Preset, hookimpl
+from crvnn_plugins.presets import PRESETS
+
+
+@hookimpl
+def crvnn_retrievers() -> Iterable[Component]:
+    here = "crvnn_plugins.retrievers"
+    return [
+        Component("adhoc", f"{here}.interval:Adhoc", summary="Eq. 5 of the paper in linear time"),
+        Component("adhoc-dense", f"{here}.dense:AdhocDense", summary="Eq. 5 written out as n x n matrices"),
+        Component("log-space", f"{here}.scan:LogSpace", summary="Eq. 6 of the paper in linear time"),
+        Component("log-space-dense", f"{here}.dense:LogSpaceDense", summary="Eq. 6 written out as n x n matrices"),
+        Component("windowed", f"{here}.windowed:Windowed", summary="Eq. 5 or 6 over the k nearest positions"),
+    ]
+
+
+@hookimpl
+def crvnn_scorers() -> Iterable[Component]:
+    return [
+        Component("window", "crvnn_plugins.scorers:WindowScorer", summary="a convolution over soft neighbours")
+    ]
+
+
+@hookimpl
+def crvnn_decisions() -> Iterable[Component]:
+    here = "crvnn_plugins.decisions"
+    return [
+        Component("sigmoid", f"{here}:Sigmoid", summary="each position for itself"),
+        Component("modulated", f"{here}:Modulated", summary="the paper's modulated sigmoid"),
+        Component("tempered", f"{here}:Tempered", summary="scores over a temperature that follows a schedule"),
+        Component("gumbel-sigmoid", f"{here}:GumbelSigmoid", summary="logistic noise in training"),
+        Component("straight-through", f"{here}:StraightThrough", summary="hard forward, soft backward"),
+        Component("stretched", f"{here}:Stretched", summary="stretched and clipped: exact zeros and ones"),
+    ]
+
+
+@hookimpl
+def crvnn_cells() -> Iterable[Component]:
+    here = "crvnn_plugins.cells"
+    return [
+        Component("gated", f"{here}:GatedCell", summary="the paper's gated recursive cell"),
+        Component("lstm", f"{here}:LSTMCell", summary="a binary Tree-LSTM, carrying h and c"),
+        Component("gru", f"{here}:GRUCell", summary="reset gates, and a three-way choice of left, right and new"),
+        Component("rnn", f"{here}:RNNCell", summary="a Tree-RNN: one affine map and tanh"),
+    ]
+
+
+@hookimpl
+def crvnn_haltings() -> Iterable[Component]:
+    here = "crvnn_plugins.haltings"
+    return [
+        Component("threshold", f"{here}:Threshold", summary="stop when one token is left above a threshold"),
+        Component("fixed-depth", f"{here}:FixedDepth", summary="stop after a number of steps"),
+        Component("never", f"{here}:Never", summary="go on for as many steps as there can be"),
+    ]
+
+
+@hookimpl
+def crvnn_encoders() -> Iterable[Component]:
+    return [
+        Component("crvnn", "crvnn_core.engine:Recursion", summary="the continuous recursive network"),
+        Component(
+            "left-to-right",
+            "crvnn_plugins.encoders:LeftToRight",
+            summary="the cell as a recurrent network: the paper's ablation without structure",
+        ),
+        Component(
+            "balanced", "crvnn_plugins.encoders:Balanced", summary="the cell along balanced trees: an ablation of the paper"
+        ),
+    ]
+
+
+@hookimpl
+def crvnn_optimizers() -> Iterable[Component]:
+    here = "crvnn_plugins.optimizers"
+    return [
+        Component("ranger", f"{here}:ranger", summary="RAdam and Lookahead, as in the paper"),
+        Component("radam", f"{here}:radam", summary="rectified Adam with decoupled weight decay"),
+        Component("adamw", f"{here}:adamw", summary="Adam with decoupled weight decay"),
+    ]
+
+
+@hookimpl
+def crvnn_observers() -> Iterable[Component]:
+    here = "crvnn_plugins.observers"
+    return [
+        Component("progress", f"{here}:Progress", summary="a progress bar, or plain lines in a pipe"),
+        Component("jsonl", f"{here}:JsonLines", summary="one JSON object a step, in a file", example={"path": "metrics.jsonl"}),
+    ]
+
+
+@hookimpl
+def crvnn_presets() -> Iterable[Preset]:
+    return PRESETS

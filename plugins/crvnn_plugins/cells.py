@@ -1,0 +1,120 @@
+"""Cells: how two children become their parent."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from crvnn_core import Cell
+from crvnn_plugins.activations import Activation, activation
+from crvnn_plugins.layers import linear
+
+
+class GatedCell(Cell):
+    """The paper's gated recursive cell: gates for the left child, the right child and something new.
+
+    :param hidden: units between the two affine maps; 0 for four times the width.
+    :param activation: between the two affine maps.
+    :param dropout: behind the first affine map.
+    :param shared_norm: one LayerNorm for leaves and parents, as in the authors' code.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int = 0,
+        activation: Activation = "gelu",
+        dropout: float = 0.0,
+        shared_norm: bool = False,
+    ) -> None:
+        super().__init__(width)
+        if hidden < 0:
+            raise ValueError(f"hidden cannot be negative, got {hidden}")
+        hidden = hidden or 4 * width
+        self.activation = activation
+        self.leaf_map = linear(width, width)
+        self.expand = linear(2 * width, hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.gates = linear(hidden, 4 * width)
+        self.norm = nn.LayerNorm(width)
+        self.leaf_norm = self.norm if shared_norm else nn.LayerNorm(width)
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        state: Tensor = self.leaf_norm(self.leaf_map(inputs))
+        return state
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        inner = self.dropout(activation(self.activation)(self.expand(torch.cat([left, right], -1))))
+        gates, new = self.gates(inner).split([3 * self.width, self.width], -1)
+        keep_left, keep_right, take_new = torch.sigmoid(gates).chunk(3, -1)
+        parent: Tensor = self.norm(keep_left * left + keep_right * right + take_new * new)
+        return parent
+
+
+class LSTMCell(Cell):
+    """A binary Tree-LSTM. The state is h and c side by side.
+
+    :param dropout: on the gates.
+    """
+
+    def __init__(self, width: int, dropout: float = 0.0) -> None:
+        super().__init__(width, state_width=2 * width)
+        self.leaf_map = linear(width, 2 * width)
+        self.gates = linear(2 * width, 5 * width)
+        self.dropout = nn.Dropout(dropout)
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        output, memory = self.leaf_map(inputs).chunk(2, -1)
+        memory = torch.tanh(memory)
+        return torch.cat([torch.sigmoid(output) * torch.tanh(memory), memory], -1)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        (left_h, left_c), (right_h, right_c) = left.chunk(2, -1), right.chunk(2, -1)
+        gates, new = self.dropout(self.gates(torch.cat([left_h, right_h], -1))).split([4 * self.width, self.width], -1)
+        forget_left, forget_right, take, output = torch.sigmoid(gates).chunk(4, -1)
+        memory = forget_left * left_c + forget_right * right_c + take * torch.tanh(new)
+        return torch.cat([output * torch.tanh(memory), memory], -1)
+
+
+class GRUCell(Cell):
+    """A GRU for two children: each may be reset, and every unit chooses between left, right and new.
+
+    :param dropout: on the candidate's input.
+    """
+
+    def __init__(self, width: int, dropout: float = 0.0) -> None:
+        super().__init__(width)
+        self.leaf_map = linear(width, width)
+        self.gates = linear(2 * width, 5 * width)
+        self.candidate = linear(2 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        return torch.tanh(self.leaf_map(inputs))
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        children = torch.cat([left, right], -1)
+        reset, choose = self.gates(children).split([2 * self.width, 3 * self.width], -1)
+        new = torch.tanh(self.candidate(self.dropout(torch.sigmoid(reset) * children)))
+        share = torch.softmax(choose.unflatten(-1, (3, self.width)), -2)
+        options = torch.stack([left, right, new.to(left.dtype)], -2)
+        return (share * options).sum(-2)
+
+
+class RNNCell(Cell):
+    """A Tree-RNN: one affine map of both children, and tanh.
+
+    :param dropout: on the children.
+    """
+
+    def __init__(self, width: int, dropout: float = 0.0) -> None:
+        super().__init__(width)
+        self.leaf_map = linear(width, width)
+        self.compose = linear(2 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        return torch.tanh(self.leaf_map(inputs))
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return torch.tanh(self.compose(self.dropout(torch.cat([left, right], -1))))

@@ -1,0 +1,148 @@
+"""Decisions: relaxations that turn scores into composition probabilities."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from crvnn_core import Decision, Neighbourhood, Scheduled
+
+Modulation = Literal["none", "paper", "reference"]
+
+
+def relax(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation) -> Tensor:
+    """A sigmoid, in which neighbours may hold each other back; 0 where not eligible."""
+    if modulation == "none":
+        chosen = torch.sigmoid(scores)
+    elif modulation == "paper":
+        rivals = [scores, near.left(scores), near.right(scores), torch.zeros_like(scores)]
+        chosen = torch.softmax(torch.stack(rivals, -1), -1)[..., 0]
+    else:
+        chosen = _reference(scores, near, eligible)
+    return chosen * eligible
+
+
+def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    """The published code's form: neighbours of exp(u), where START, END, the last token and padding count 0."""
+    scores = scores.masked_fill(~eligible, -math.inf)
+    highest = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
+    strength = torch.exp(scores - highest)
+    rivals = near.left(strength) + near.right(strength)
+    return strength / (strength + rivals + torch.exp(-highest) + 4e-8)
+
+
+class Sigmoid(Decision):
+    """Each position decides for itself."""
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        return relax(scores, near, eligible, "none")
+
+
+class Modulated(Decision):
+    """A sigmoid in which a position gives way to neighbours that score higher.
+
+    :param form: exp(left(u)) as in the ``paper``'s text, or left(exp(u)) as in the ``reference`` code.
+    """
+
+    def __init__(self, form: Literal["paper", "reference"] = "paper") -> None:
+        super().__init__()
+        self.form: Modulation = form
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        return relax(scores, near, eligible, self.form)
+
+
+class Tempered(Decision, Scheduled):
+    """Scores divided by a temperature that goes from ``start`` to ``end`` while training progresses.
+
+    :param start: temperature at the beginning of training.
+    :param end: temperature at its end, and from then on.
+    :param schedule: how it gets from one to the other.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    def __init__(
+        self,
+        start: float = 1.0,
+        end: float = 0.5,
+        schedule: Literal["linear", "exponential"] = "exponential",
+        modulation: Modulation = "paper",
+    ) -> None:
+        super().__init__()
+        _expect_positive(start=start, end=end)
+        self.start, self.end, self.schedule, self.modulation = start, end, schedule, modulation
+        self.add_progress()
+
+    @property
+    def temperature(self) -> Tensor:
+        """The temperature at the present point of training."""
+        if self.schedule == "linear":
+            return self.start + (self.end - self.start) * self.progress
+        return self.start * torch.exp(math.log(self.end / self.start) * self.progress)
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        return relax(scores / self.temperature.to(scores.dtype), near, eligible, self.modulation)
+
+
+class GumbelSigmoid(Decision):
+    """Adds logistic noise (the difference of two Gumbel variables) to the scores in training, none afterwards.
+
+    :param temperature: by which scores and noise are divided.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    def __init__(self, temperature: float = 1.0, modulation: Modulation = "paper") -> None:
+        super().__init__()
+        _expect_positive(temperature=temperature)
+        self.temperature, self.modulation = temperature, modulation
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        if self.training:
+            chance = torch.rand_like(scores).clamp(1e-6, 1 - 1e-6)
+            scores = scores + torch.logit(chance)
+        return relax(scores / self.temperature, near, eligible, self.modulation)
+
+
+class StraightThrough(Decision):
+    """Zero or one going forward; the gradient of the soft decision going backward.
+
+    :param threshold: from which soft probability on a position is composed.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    def __init__(self, threshold: float = 0.5, modulation: Modulation = "paper") -> None:
+        super().__init__()
+        if not 0 < threshold < 1:
+            raise ValueError(f"threshold must lie between 0 and 1, not {threshold}")
+        self.threshold, self.modulation = threshold, modulation
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        soft = relax(scores, near, eligible, self.modulation)
+        hard = (soft >= self.threshold).to(soft.dtype)
+        return hard + (soft - soft.detach()) * eligible
+
+
+class Stretched(Decision):
+    """A sigmoid stretched beyond [0, 1] and clipped: decisions become exact where the model is sure.
+
+    :param stretch: how far beyond each end.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    def __init__(self, stretch: float = 0.1, modulation: Modulation = "paper") -> None:
+        super().__init__()
+        _expect_positive(stretch=stretch)
+        self.stretch, self.modulation = stretch, modulation
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        soft = relax(scores, near, eligible, self.modulation)
+        return ((1 + 2 * self.stretch) * soft - self.stretch).clamp(0, 1) * eligible
+
+
+def _expect_positive(**values: float) -> None:
+    for name, value in values.items():
+        if value <= 0:
+            raise ValueError(f"{name} must be above 0, not {value}")

@@ -1,0 +1,75 @@
+"""Encoders that follow a fixed structure: what the paper's ablations compare with."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from crvnn_core import Cell, Encoder, Encoding, checked_lengths
+
+
+class _FixedStructure(Encoder):
+    """A cell along a structure that depends on nothing but the length."""
+
+    def __init__(self, width: int, cell: Cell) -> None:
+        super().__init__(width)
+        self.cell = cell
+
+    def _leaves(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        return self.cell.leaf(inputs.masked_fill(~mask.unsqueeze(-1), 0)).to(inputs.dtype)
+
+    def _encoding(self, nodes: Tensor, steps: Tensor) -> Encoding:
+        return Encoding(self.cell.readout(nodes), nodes.new_zeros(len(nodes)), steps)
+
+
+class LeftToRight(_FixedStructure):
+    """The cell as a recurrent network that reads from left to right, starting from a trainable START."""
+
+    def __init__(self, width: int, cell: Cell) -> None:
+        super().__init__(width, cell)
+        self.start = nn.Parameter(torch.randn(width))
+
+    def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+        checked_lengths(inputs, mask)
+        leaves = self._leaves(inputs, mask)
+        state = self.cell.leaf(self.start.to(inputs.dtype)).to(inputs.dtype).expand_as(leaves[:, 0])
+        for position in range(leaves.shape[1]):
+            parent = self.cell(state, leaves[:, position]).to(state.dtype)
+            state = torch.where(mask[:, position, None], parent, state)
+        return self._encoding(state, mask.sum(1))
+
+
+class Balanced(_FixedStructure):
+    """The cell along balanced trees: a span of n tokens splits after its first ceil(n / 2), and so on down."""
+
+    def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+        lengths = checked_lengths(inputs, mask)
+        # Rows of one flat list of nodes: the leaves of all sequences, then the parents level by level.
+        nodes = self._leaves(inputs, mask).flatten(0, 1)
+        levels: list[list[tuple[int, int, int, int]]] = []
+        for row, length in enumerate(lengths):
+            _plan(levels, row, row * inputs.shape[1], length)
+        root = {row: row * inputs.shape[1] for row in range(len(lengths))}
+        place: dict[tuple[int, int, int], int] = {}
+        for level in levels:
+            ends = [
+                [place.get((row, begin, middle), begin), place.get((row, middle, end), middle)]
+                for row, begin, middle, end in level
+            ]
+            children = nodes[torch.tensor(ends, device=nodes.device).view(-1)].view(len(level), 2, -1)
+            for offset, (row, begin, _, end) in enumerate(level):
+                place[row, begin, end] = root[row] = len(nodes) + offset
+            nodes = torch.cat([nodes, self.cell(children[:, 0], children[:, 1]).to(nodes.dtype)])
+        depths = torch.tensor([max(length - 1, 0).bit_length() for length in lengths], device=nodes.device)
+        return self._encoding(nodes[torch.tensor([root[row] for row in range(len(lengths))], device=nodes.device)], depths)
+
+
+def _plan(levels: list[list[tuple[int, int, int, int]]], row: int, begin: int, length: int) -> int:
+    """Note every composition (row, begin, middle, end) of a span under its height; the span's height."""
+    if length == 1:
+        return 0
+    half = (length + 1) // 2
+    height = 1 + max(_plan(levels, row, begin, half), _plan(levels, row, begin + half, length - half))
+    levels.extend([] for _ in range(height - len(levels)))
+    levels[height - 1].append((row, begin, begin + half, begin + length))
+    return height

@@ -1,0 +1,47 @@
+"""Optimizers, with the paper's settings as defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import optim
+from torch.nn import Parameter
+
+
+def ranger(
+    params: Iterable[Parameter],
+    learning_rate: float = 1e-3,
+    weight_decay: float = 1e-2,
+    k: int = 5,
+    alpha: float = 0.8,
+) -> optim.Optimizer:
+    """RAdam wrapped in Lookahead: every k steps the weights go the fraction alpha of the way they went.
+
+    :param learning_rate: of RAdam.
+    :param weight_decay: decoupled from the gradient.
+    :param k: steps between two looks ahead.
+    :param alpha: how far to follow the fast weights.
+    """
+    from pytorch_optimizer import Lookahead
+
+    inner = radam(params, learning_rate=learning_rate, weight_decay=weight_decay)
+    wrapped: optim.Optimizer = Lookahead(inner, k=k, alpha=alpha)
+    return wrapped
+
+
+def radam(params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay: float = 1e-2) -> optim.Optimizer:
+    """Rectified Adam.
+
+    :param learning_rate: of the step.
+    :param weight_decay: decoupled from the gradient.
+    """
+    return optim.RAdam(params, lr=learning_rate, weight_decay=weight_decay, decoupled_weight_decay=True)
+
+
+def adamw(params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay: float = 1e-2) -> optim.Optimizer:
+    """Adam with decoupled weight decay.
+
+    :param learning_rate: of the step.
+    :param weight_decay: decoupled from the gradient.
+    """
+    return optim.AdamW(params, lr=learning_rate, weight_decay=weight_decay)

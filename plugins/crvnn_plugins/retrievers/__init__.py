@@ -1,0 +1,1 @@
+"""Retrievers: one relaxation of "the closest existing neighbour" a file."""

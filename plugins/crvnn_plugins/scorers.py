@@ -1,0 +1,49 @@
+"""Scorers: how much each position wants to be composed with its right neighbour."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from crvnn_core import Neighbourhood, Scorer
+from crvnn_plugins.activations import Activation, activation
+from crvnn_plugins.layers import linear
+
+
+class WindowScorer(Scorer):
+    """A convolution over the soft neighbours left_m and right_m, then one score a position.
+
+    :param window: neighbours looked at in all, with the position itself: an odd number.
+    :param transition: size of the features that say whether the position is a new parent; 0 for none.
+    :param activation: between the convolution and the score.
+    """
+
+    def __init__(
+        self, width: int, window: int = 5, transition: int = 64, activation: Activation = "gelu"
+    ) -> None:
+        super().__init__()
+        if window < 1 or window % 2 == 0:
+            raise ValueError(f"window must be an odd number, not {window}")
+        if transition < 0:
+            raise ValueError(f"transition cannot be negative, got {transition}")
+        self.width, self.reach, self.activation = width, window // 2, activation
+        self.convolution = linear(window * width + transition, width)
+        self.score = linear(width, 1)
+        self.composed = nn.Parameter(torch.randn(transition)) if transition else None
+        self.untouched = nn.Parameter(torch.randn(transition)) if transition else None
+
+    def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
+        lefts, rights = [vectors], [vectors]
+        for _ in range(self.reach):
+            lefts.append(near.left(lefts[-1]))
+            rights.append(near.right(rights[-1]))
+        window = torch.cat([*lefts[:0:-1], *rights], -1)  # left_m ... left_1, self, right_1 ... right_m
+        split = window.shape[-1]
+        mixed = nn.functional.linear(window, self.convolution.weight[:, :split], self.convolution.bias)
+        if self.composed is not None and self.untouched is not None:
+            # The features are an affine function of left(c), so their share of the convolution is one too.
+            weight = self.convolution.weight[:, split:]
+            new, old = weight @ self.composed, weight @ self.untouched
+            mixed = mixed + old + gained.to(mixed.dtype).unsqueeze(-1) * (new - old)
+        scores: Tensor = self.score(activation(self.activation)(mixed))
+        return scores.squeeze(-1)

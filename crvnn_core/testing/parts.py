@@ -75,6 +75,31 @@ class AddingCell(Cell):
         return left + right
 
 
+class BracketingCell(Cell):
+    """Shows the tree itself: a node's first number stands for a bracketing, which ``name`` gives back."""
+
+    def __init__(self, width: int, tokens: Sequence[str]) -> None:
+        super().__init__(width)
+        self.names = list(tokens)
+
+    def name(self, state: Tensor) -> str:
+        """The bracketing that a state [width] stands for."""
+        return self.names[round(state[0].item())]
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        parent = torch.zeros_like(right)
+        flat = parent.view(-1, self.width)
+        for place, (one, two) in enumerate(zip(left.reshape(-1, self.width), right.reshape(-1, self.width), strict=True)):
+            name = f"({self.name(one)} {self.name(two)})"
+            if name not in self.names:
+                self.names.append(name)
+            flat[place, 0] = self.names.index(name)
+        return parent
+
+
 class PlainHalting(Halting):
     """Stops when at most one token exists with more than a hundredth."""
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-_TINY = st.floats(0, 1e-4, width=32)
+_TINY = st.floats(0, 2**-13, width=32)
 _NEAR_ONE = st.floats(1 - 2**-10, 1, width=32)
 _ANY = st.floats(0, 1, width=32)
 _BINARY = st.sampled_from([0.0, 1.0])

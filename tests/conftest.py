@@ -1,0 +1,26 @@
+"""What all tests share."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; threads would only fight
+
+import pytest
+import torch
+from hypothesis import settings
+
+from crvnn_core import create_plugin_manager, read_catalog
+
+torch.set_num_threads(1)
+settings.register_profile("crvnn", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("crvnn")
+
+
+@pytest.fixture(scope="session")
+def catalog():
+    """Everything that is installed."""
+    return read_catalog(create_plugin_manager())
+
+
+@pytest.fixture(autouse=True)
+def _same_randomness_every_time():
+    torch.manual_seed(0)

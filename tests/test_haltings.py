@@ -1,0 +1,27 @@
+"""Haltings: who goes on."""
+
+import pytest
+import torch
+
+from crvnn_plugins.haltings import FixedDepth, Never, Threshold
+
+EXISTS = torch.tensor([[1.0, 0.5, 1.0], [0.0, 0.005, 1.0], [0.009, 0.02, 1.0], [0.0, 0.0, 1.0]])
+
+
+def test_threshold_stops_when_one_token_is_left():
+    assert Threshold(0.01)(EXISTS, 1).tolist() == [True, False, True, False]
+    assert Threshold(0.1)(EXISTS, 1).tolist() == [True, False, False, False]
+
+
+def test_never_never_stops():
+    assert Never()(EXISTS, 10**6).all()
+
+
+def test_fixed_depth_has_its_depth_as_a_limit():
+    assert FixedDepth(5).limit == 5
+
+
+@pytest.mark.parametrize("build", [lambda: Threshold(1.0), lambda: Threshold(-0.1), lambda: FixedDepth(0)])
+def test_settings_that_make_no_sense_are_refused(build):
+    with pytest.raises(ValueError, match="must be"):
+        build()

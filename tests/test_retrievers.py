@@ -1,0 +1,185 @@
+"""The linear-time retrievers against their dense twins, and those against walking along the sequence."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crvnn_core.testing import oracles, strategies
+from crvnn_plugins.retrievers.dense import AdhocDense, LogSpaceDense
+from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_plugins.retrievers.scan import LogSpace, linear_scan
+from crvnn_plugins.retrievers.windowed import Windowed
+
+TWINS = {
+    "adhoc": (Adhoc(), AdhocDense()),
+    "adhoc in float64": (Adhoc("float64"), AdhocDense()),
+    "adhoc in float32 pairs": (Adhoc("float32-pairs"), AdhocDense()),
+    "log-space": (LogSpace(), LogSpaceDense()),
+}
+PATTERNS = {
+    "all one": lambda r: torch.ones_like(r),
+    "binary": lambda r: (r > 0.5).float(),
+    "sparse binary": lambda r: (r > 0.98).float(),
+    "tiny": lambda r: 1e-4 * r,
+    "near one": lambda r: 1 - 1e-4 * r,
+    "uniform": lambda r: r,
+    "mixed": lambda r: torch.stack([r, 1e-4 * r, 1 - 1e-4 * r, (r > 0.5).float()]).gather(
+        0, torch.randint(0, 4, (1, *r.shape))
+    )[0],
+}
+
+
+def everywhere(exists):
+    return torch.ones_like(exists, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 128, 2048])
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("name", TWINS)
+def test_linear_time_agrees_with_the_dense_twin(name, pattern, n):
+    fast, dense = TWINS[name]
+    exists, values = PATTERNS[pattern](torch.rand(2, n)), torch.randn(2, n, 5)
+    near, twin = fast(exists, everywhere(exists)), dense(exists, everywhere(exists))
+    torch.testing.assert_close(near.left(values), twin.left(values), atol=1e-5, rtol=0)
+    torch.testing.assert_close(near.right(values), twin.right(values), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_large_values_far_away_do_not_blur_small_ones_nearby(name):
+    fast, dense = TWINS[name]
+    exists, values = torch.rand(1, 1500), torch.randn(1, 1500, 2)
+    values[:, :700] += 100
+    near, twin = fast(exists, everywhere(exists)), dense(exists, everywhere(exists))
+    torch.testing.assert_close(near.right(values)[:, 800:], twin.right(values)[:, 800:], atol=2e-5, rtol=0)
+
+
+@given(strategies.existences(max_length=30), st.data())
+def test_adhoc_agrees_with_walking_along_the_sequence(exists, data):
+    _agrees(Adhoc(), oracles.adhoc_row, exists, data)
+
+
+@given(strategies.existences(max_length=30), st.data())
+def test_adhoc_without_float64_agrees_with_walking_along_the_sequence(exists, data):
+    _agrees(Adhoc("float32-pairs"), oracles.adhoc_row, exists, data)
+
+
+@given(strategies.existences(max_length=30), st.data())
+def test_adhoc_dense_agrees_with_walking_along_the_sequence(exists, data):
+    _agrees(AdhocDense(), oracles.adhoc_row, exists, data)
+
+
+@given(strategies.existences(max_length=30), st.data())
+def test_log_space_agrees_with_walking_along_the_sequence(exists, data):
+    _agrees(LogSpace(), oracles.product_row, exists, data)
+
+
+@given(strategies.existences(max_length=30), st.data())
+def test_log_space_dense_agrees_with_walking_along_the_sequence(exists, data):
+    _agrees(LogSpaceDense(), oracles.product_row, exists, data)
+
+
+@given(strategies.existences(max_length=12), st.data())
+def test_a_window_as_long_as_the_sequence_is_no_window(exists, data):
+    _agrees(Windowed(k=40), oracles.adhoc_row, exists, data)
+    _agrees(Windowed(k=40, form="log-space"), oracles.product_row, exists, data)
+
+
+def _agrees(retriever, row, exists, data):
+    values = data.draw(strategies.values((*exists.shape, 3)))
+    near, slow = retriever(exists, everywhere(exists)), oracles.matrices(exists, row)
+    torch.testing.assert_close(near.left(values), slow.left(values), atol=1e-5, rtol=0)
+    torch.testing.assert_close(near.right(values), slow.right(values), atol=1e-5, rtol=0)
+    torch.testing.assert_close(near.left(values[..., 0]), slow.left(values[..., 0]), atol=1e-5, rtol=0)
+
+
+def test_a_window_sees_no_farther_than_k():
+    exists = torch.tensor([[1.0, 0, 0, 1]])
+    values = torch.tensor([[5.0, 0, 0, 7]])
+    assert Windowed(k=3)(exists, everywhere(exists)).left(values)[0, 3] == 5
+    assert Windowed(k=2)(exists, everywhere(exists)).left(values)[0, 3] == 0
+
+
+@pytest.mark.parametrize("name", ["adhoc", "log-space"])
+@given(strategies.existences(max_length=7, max_batch=2, dtype=torch.float64), st.data())
+def test_gradients_agree_with_the_dense_twin(name, exists, data):
+    fast, dense = TWINS[name]
+    values = data.draw(strategies.values((*exists.shape, 2), dtype=torch.float64))
+    weights = data.draw(strategies.values((2, *exists.shape, 2), dtype=torch.float64))
+    gradients = []
+    for retriever in (fast, dense):
+        e, v = exists.clone().requires_grad_(), values.clone().requires_grad_()
+        near = retriever(e, everywhere(e))
+        (near.left(v) * weights[0] + near.right(v) * weights[1]).sum().backward()
+        gradients.append((e.grad, v.grad))
+    torch.testing.assert_close(gradients[0][1], gradients[1][1], atol=1e-9, rtol=0)
+    if not _near_a_kink(exists) or name == "log-space":
+        torch.testing.assert_close(gradients[0][0], gradients[1][0], atol=1e-6, rtol=1e-6)
+
+
+def _near_a_kink(exists):
+    """Whether some run of positions sums to 1 but for rounding: there Eq. 5 has no derivative but one to each side."""
+    sums = torch.nn.functional.pad(exists.cumsum(1), (1, 0))
+    gaps = sums.unsqueeze(2) - sums.unsqueeze(1)
+    return bool(((gaps.abs() - 1).abs() < 1e-9).logical_and((gaps.abs() - 1) != 0).any())
+
+
+@pytest.mark.parametrize("name", ["adhoc", "adhoc in float64", "log-space"])
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_gradients_agree_with_finite_differences(name, n):
+    fast, _ = TWINS[name]
+    exists = (0.05 + 0.9 * torch.rand(2, n, dtype=torch.float64)).requires_grad_()
+    values = torch.randn(2, n, 2, dtype=torch.float64, requires_grad=True)
+
+    def both(e, v):
+        near = fast(e, everywhere(e))
+        return near.left(v), near.right(v), near.left(near.left(v))
+
+    assert torch.autograd.gradcheck(both, (exists, values))
+
+
+def test_gradients_without_float64_agree_with_those_in_float64():
+    gradients = []
+    for form in ("float64", "float32-pairs"):
+        exists = torch.rand(2, 300, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        values = torch.randn(2, 300, 3, generator=torch.Generator().manual_seed(2)).requires_grad_()
+        near = Adhoc(form)(exists, everywhere(exists))
+        (near.left(values) ** 2 + near.right(values) ** 3).sum().backward()
+        gradients.append((exists.grad, values.grad))
+    for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two, atol=2e-3, rtol=1e-3)
+
+
+def test_binary_existence_has_the_gradient_of_losing_existence():
+    # Position 1 exists for sure. Were it to exist a little less, position 0 would look past it to position 2.
+    for retriever in (Adhoc(), AdhocDense()):
+        exists = torch.tensor([[1.0, 1, 1]], requires_grad=True)
+        near = retriever(exists, everywhere(exists))
+        near.right(torch.tensor([[0.0, 5, 7]]))[0, 0].backward()
+        assert exists.grad.tolist() == [[0.0, 5 - 7, 0]]
+
+
+@pytest.mark.parametrize("retriever", [Adhoc(), LogSpace(), Windowed()], ids=lambda r: type(r).__name__)
+def test_a_hundred_thousand_positions_need_no_square_matrix(retriever):
+    exists = torch.rand(1, 100_000, requires_grad=True)
+    near = retriever(exists, everywhere(exists))
+    values = torch.ones(1, 100_000, 1)
+    (near.left(values) + near.right(values)).sum().backward()  # a square matrix would take 40 gigabytes
+    assert exists.grad.isfinite().all()
+
+
+@given(st.integers(1, 40), st.data())
+def test_the_scan_agrees_with_a_loop(n, data):
+    decay = data.draw(strategies.values((2, n, 1))).sigmoid()
+    values = data.draw(strategies.values((2, n, 3)))
+    carried, expected = torch.zeros(2, 3), []
+    for i in range(n):
+        carried = values[:, i] + decay[:, i] * carried
+        expected.append(carried)
+    torch.testing.assert_close(linear_scan(decay, values), torch.stack(expected, 1), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_window_of_nothing_is_refused(k):
+    with pytest.raises(ValueError, match="at least 1"):
+        Windowed(k=k)

@@ -50,7 +50,9 @@ def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
     available: dict[str, Any] = {"width": spec.model.width}
     offers = {"task": catalog.find("task", spec.task.name)}
     wanted = catalog.find("encoder", spec.model.encoder.name).component.parameters()
-    for slot in (name for name in FILLED_IN if name in wanted and hasattr(spec.model, name) and name != "width"):
+    for slot in (
+        name for name in FILLED_IN if name in wanted and hasattr(spec.model, name) and name != "width"
+    ):
         part = getattr(spec.model, slot)
         available[slot] = _build(catalog, slot, part, {"width": spec.model.width})
         offers[slot] = catalog.find(slot, part.name)
@@ -77,4 +79,6 @@ def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, 
     except ValueError as error:
         raise CrvnnError(f"{slot} '{part.name}' ({offer.source}): {error}") from error
     except Exception as error:
-        raise PluginError(f"{slot} '{part.name}' ({offer.source}) could not be built: {raised_at(error)}") from error
+        raise PluginError(
+            f"{slot} '{part.name}' ({offer.source}) could not be built: {raised_at(error)}"
+        ) from error

@@ -28,7 +28,7 @@ FILLED_IN = {
 _NAME = matches_re(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-def _loadable(instance: object, attribute: object, value: object) -> None:
+def _loadable(instance: object, attribute: object, value: Callable[..., Any] | str) -> None:
     if not (callable(value) or (isinstance(value, str) and value.count(":") == 1)):
         raise ValueError(f"build must be a callable or 'package.module:Name', not {value!r}")
 
@@ -57,7 +57,8 @@ class Component:
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The parameters of ``build`` by name, with annotations resolved."""
-        return dict(inspect.signature(self.load(), eval_str=True).parameters)
+        found = inspect.signature(self.load(), eval_str=True).parameters
+        return {name: p for name, p in found.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
     def settings(self) -> dict[str, inspect.Parameter]:
         """The parameters that a spec sets: those that ``assemble`` does not always fill in itself."""

@@ -37,18 +37,20 @@ class Cost:
         return self.by_slot[slot] / positions if positions and slot in self.by_slot else None
 
 
-class _Counting(TorchDispatchMode):
+class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts products: those of matrices, and those of single numbers."""
 
     def __init__(self, cost: Cost, stack: list[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.cost, self.stack = cost, stack
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         packet = func.overloadpacket
         if packet in flop_registry:
-            self.cost.by_slot[self.stack[-1]] += flop_registry[packet](*args, **(kwargs or {}), out_val=result) // 2
+            self.cost.by_slot[self.stack[-1]] += (
+                flop_registry[packet](*args, **(kwargs or {}), out_val=result) // 2
+            )
         elif packet in _ELEMENTWISE and isinstance(result, Tensor):
             self.cost.by_slot[self.stack[-1]] += result.numel()
         return result

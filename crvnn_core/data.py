@@ -52,10 +52,14 @@ class Vocabulary:
         for row, sequence in enumerate(sequences):
             if not sequence:
                 raise InputError(f"sequence {row} is empty: there is nothing to encode")
+        if not sequences:
+            raise InputError("there are no sequences to encode")
         longest = max(map(len, sequences))
         ids = torch.full((len(sequences), longest), PADDING)
         for row, sequence in enumerate(sequences):
-            ids[row, : len(sequence)] = torch.tensor([self._numbers.get(token, UNKNOWN) for token in sequence])
+            ids[row, : len(sequence)] = torch.tensor(
+                [self._numbers.get(token, UNKNOWN) for token in sequence]
+            )
         return Tokens(ids, ids != PADDING)
 
 
@@ -63,7 +67,8 @@ def collate(examples: Sequence[Example], vocabulary: Vocabulary) -> Batch:
     """Examples as one batch."""
     columns = zip(*(example.sequences for example in examples), strict=True)
     return Batch(
-        tuple(vocabulary.encode(column) for column in columns), torch.tensor([example.label for example in examples])
+        tuple(vocabulary.encode(column) for column in columns),
+        torch.tensor([example.label for example in examples]),
     )
 
 

@@ -32,7 +32,9 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
         "summary": offer.component.summary,
         "package": str(offer.source),
         "plugin": offer.source.plugin,
-        "build": f"{build.__module__}.{build.__qualname__}",
+        "build": f"{build.__module__}.{build.__qualname__}"
+        if hasattr(build, "__qualname__")
+        else repr(build),
         "text": text,
         "parameters": [
             {

@@ -72,7 +72,9 @@ class Recursion(Encoder):
         gained = near.left(compose) * state.tokens  # left(c) [B, N]
         parent = self.cell(near.left(state.nodes), state.nodes)
         _expect_shape(self.cell, "cell", parent, state.nodes.shape)
-        nodes = torch.lerp(state.nodes, parent.to(state.nodes.dtype), gained.to(state.nodes.dtype).unsqueeze(-1))
+        nodes = torch.lerp(
+            state.nodes, parent.to(state.nodes.dtype), gained.to(state.nodes.dtype).unsqueeze(-1)
+        )
         return compose, state.advance(nodes, state.exists * (1 - compose), gained)
 
     def begin(self, inputs: Tensor, mask: Tensor) -> State:
@@ -83,7 +85,9 @@ class Recursion(Encoder):
         if self.start is not None and self.end is not None:
             blank = inputs.new_zeros(len(lengths), 1, self.width)
             inputs = torch.cat([self.start.to(inputs.dtype).expand_as(blank), inputs, blank], 1)
-        place = torch.arange(inputs.shape[1], device=inputs.device).unsqueeze(0) - self._offset  # 0 at the first token
+        place = (
+            torch.arange(inputs.shape[1], device=inputs.device).unsqueeze(0) - self._offset
+        )  # 0 at the first token
         if self.end is not None:
             inputs = torch.where((place == count).unsqueeze(-1), self.end.to(inputs.dtype), inputs)
         nodes = self.cell.leaf(inputs).to(inputs.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable, Sequence
 
 from attrs import frozen
@@ -59,8 +60,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def raised_at(error: BaseException) -> str:
     """``Type: message (file.py:12)``, with the innermost line that raised."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    at = f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})" if place else ""
-    return f"{type(error).__name__}: {error}{at}"
+    if isinstance(error, SyntaxError):  # raised by the parser, about a line that never ran
+        return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
+    frames = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
+    places = [f" ({file}:{line})" for file, line in frames if not file.startswith("<frozen ")]
+    return f"{type(error).__name__}: {error}{''.join(places[-1:])}"

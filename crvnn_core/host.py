@@ -56,17 +56,31 @@ class Host(pluggy.PluginManager):
     def admit(self, plugin: object, source: Source) -> None:
         """Register a plug-in after checking that each of its hooks is one of ours."""
         _check_hooks(plugin, source)
-        self.register(plugin, name=source.plugin)
-        self.sources[source.plugin] = source
+        name = f"{source.plugin} of {source.package}"  # two packages may well choose one name
+        try:
+            self.register(plugin, name=name)
+        except (ValueError, pluggy.PluginValidationError) as error:
+            raise PluginError(
+                f"plug-in '{source.plugin}' ({source}) cannot be registered: {error}"
+            ) from error
+        self.sources[name] = source
 
     def offers(self, hook: str) -> Iterator[tuple[Source, Any]]:
         """What each plug-in returns from ``hook``, with its source."""
         for implementation in getattr(self.hook, hook).get_hookimpls():
             source = self.sources[implementation.plugin_name]
             try:
-                yield from ((source, record) for record in implementation.function())
+                returned = implementation.function()
+                records = list(returned) if isinstance(returned, Iterable) else None
             except Exception as error:
-                raise PluginError(f"{hook} of plug-in '{source.plugin}' ({source}) raised {raised_at(error)}") from error
+                raise PluginError(
+                    f"{hook} of plug-in '{source.plugin}' ({source}) raised {raised_at(error)}"
+                ) from error
+            if records is None:
+                raise PluginError(
+                    f"{hook} of plug-in '{source.plugin}' ({source}) returned {returned!r}, which is no list"
+                )
+            yield from ((source, record) for record in records)
 
 
 def create_plugin_manager(*plugins: object, entry_points: bool = True, files: Iterable[Path] = ()) -> Host:
@@ -88,7 +102,9 @@ def _installed() -> Iterable[EntryPoint]:
 
 
 def _admit_installed(host: Host, entry: EntryPoint) -> None:
-    source = Source(entry.name, entry.dist.name if entry.dist else "?", entry.dist.version if entry.dist else "?")
+    source = Source(
+        entry.name, entry.dist.name if entry.dist else "?", entry.dist.version if entry.dist else "?"
+    )
     try:
         plugin = entry.load()
     except Exception as error:  # whatever a stranger's module raises must not take the others down
@@ -133,7 +149,8 @@ def _check_hooks(plugin: object, source: Source) -> None:
             )
         if not marked and name in known:
             raise PluginError(
-                f"plug-in '{source.plugin}' ({source}): '{name}' lacks its '@crvnn_core.hookimpl', so it would never be called."
+                f"plug-in '{source.plugin}' ({source}): '{name}' lacks its '@crvnn_core.hookimpl', "
+                "so it would never be called."
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -31,7 +31,9 @@ class Retriever(nn.Module, ABC):
     #: How many positions away it can see; ``None`` for any distance.
     reach: int | None = None
 
-    __call__: Callable[[Tensor, Tensor], Neighbourhood]
+    if TYPE_CHECKING:
+
+        def __call__(self, exists: Tensor, mask: Tensor) -> Neighbourhood: ...
 
     @abstractmethod
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
@@ -41,7 +43,9 @@ class Retriever(nn.Module, ABC):
 class Scorer(nn.Module, ABC):
     """Scores how much each position wants to be composed with its right neighbour."""
 
-    __call__: Callable[[Tensor, Neighbourhood, Tensor], Tensor]
+    if TYPE_CHECKING:
+
+        def __call__(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor: ...
 
     @abstractmethod
     def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
@@ -51,7 +55,9 @@ class Scorer(nn.Module, ABC):
 class Decision(nn.Module, ABC):
     """Turns scores into composition probabilities."""
 
-    __call__: Callable[[Tensor, Neighbourhood, Tensor], Tensor]
+    if TYPE_CHECKING:
+
+        def __call__(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor: ...
 
     @abstractmethod
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
@@ -65,7 +71,9 @@ class Cell(nn.Module, ABC):
     see, unless ``readout`` says otherwise. The engine retrieves and mixes whole states linearly.
     """
 
-    __call__: Callable[[Tensor, Tensor], Tensor]
+    if TYPE_CHECKING:
+
+        def __call__(self, left: Tensor, right: Tensor) -> Tensor: ...
 
     def __init__(self, width: int, state_width: int | None = None) -> None:
         super().__init__()
@@ -91,7 +99,9 @@ class Halting(nn.Module, ABC):
     #: No sequence takes more steps than this, whatever ``forward`` says; ``None`` for no limit.
     limit: int | None = None
 
-    __call__: Callable[[Tensor, int], Tensor]
+    if TYPE_CHECKING:
+
+        def __call__(self, exists: Tensor, step: int) -> Tensor: ...
 
     @abstractmethod
     def forward(self, exists: Tensor, step: int) -> Tensor:
@@ -111,7 +121,9 @@ class Encoding:
 class Encoder(nn.Module, ABC):
     """Turns embedded sequences into one vector each."""
 
-    __call__: Callable[..., Encoding]
+    if TYPE_CHECKING:
+
+        def __call__(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding: ...
 
     def __init__(self, width: int) -> None:
         super().__init__()

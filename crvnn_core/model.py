@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from attrs import frozen
@@ -18,10 +19,14 @@ class Head(nn.Module):
     :param layers: 1 or 2 affine layers.
     """
 
-    def __init__(self, width: int, classes: int, *, arity: int = 1, layers: int = 2, dropout: float = 0.0) -> None:
+    def __init__(
+        self, width: int, classes: int, *, arity: int = 1, layers: int = 2, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         features = width if arity == 1 else 4 * width
-        middle: list[nn.Module] = [nn.Dropout(dropout), nn.Linear(features, width), nn.GELU()] if layers == 2 else []
+        middle: list[nn.Module] = (
+            [nn.Dropout(dropout), nn.Linear(features, width), nn.GELU()] if layers == 2 else []
+        )
         last = nn.Linear(width if layers == 2 else features, classes)
         self.layers = nn.Sequential(*middle, nn.Dropout(dropout), last)
 
@@ -50,9 +55,13 @@ class Output:
 class Model(nn.Module):
     """Embeds tokens, encodes each sequence, and asks the task's head."""
 
-    __call__: Callable[..., Output]
+    if TYPE_CHECKING:
 
-    def __init__(self, task: Task, encoder: Encoder, *, width: int, embedding: int, dropouts: tuple[float, float]) -> None:
+        def __call__(self, batch: Batch, *, trace: bool = False) -> Output: ...
+
+    def __init__(
+        self, task: Task, encoder: Encoder, *, width: int, embedding: int, dropouts: tuple[float, float]
+    ) -> None:
         super().__init__()
         self.vocabulary = Vocabulary(task.vocabulary)
         self.embed = nn.Embedding(len(self.vocabulary), embedding, padding_idx=PADDING)

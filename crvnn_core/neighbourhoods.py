@@ -24,10 +24,10 @@ class MatrixNeighbourhood(Neighbourhood):
         self.to_left, self.to_right = to_left, to_right
 
     def left(self, values: Tensor) -> Tensor:
-        return apply_to_columns(lambda v: (self.to_left.to(v.dtype) @ v), values)
+        return apply_to_columns(lambda v: self.to_left.to(v.dtype) @ v, values)
 
     def right(self, values: Tensor) -> Tensor:
-        return apply_to_columns(lambda v: (self.to_right.to(v.dtype) @ v), values)
+        return apply_to_columns(lambda v: self.to_right.to(v.dtype) @ v, values)
 
 
 class Remembered(Neighbourhood):

@@ -47,7 +47,9 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
     split = assembly.task.splits[0]
     batch = next(batches(assembly.task, split, size, assembly.spec.seed), None)
     if batch is None:
-        raise CrvnnError(f"task '{assembly.spec.task.name}': the split '{split}' has no examples to try the model on")
+        raise CrvnnError(
+            f"task '{assembly.spec.task.name}': the split '{split}' has no examples to try the model on"
+        )
     model = assembly.model.train()
     began = time.perf_counter()
     try:
@@ -59,15 +61,19 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
     except CrvnnError:
         raise
     except Exception as error:
-        raise PluginError(f"the probe failed in a component of {_packages(assembly)}: {raised_at(error)}") from error
+        raise PluginError(
+            f"the probe failed in a component of {_packages(assembly)}: {raised_at(error)}"
+        ) from error
     seconds = time.perf_counter() - began
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     if not torch.isfinite(norm + loss.detach()):
-        raise ContractError(f"the probe gave a loss of {loss.item():.4g} and a gradient of norm {norm.item():.4g}")
+        raise ContractError(
+            f"the probe gave a loss of {loss.item():.4g} and a gradient of norm {norm.item():.4g}"
+        )
     steps = torch.cat([encoding.steps for encoding in output.encodings]).float()
     return Probe(
         rows=tuple(_row(assembly, slot, cost.per_position(slot)) for slot in assembly.offers),
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=_size(model),
         sequences=len(batch.labels) * len(batch.sequences),
         longest=max(tokens.ids.shape[1] for tokens in batch.sequences),
         mean_steps=steps.mean().item(),
@@ -81,12 +87,20 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
 def _row(assembly: Assembly, slot: str, multiply_adds: float | None) -> Row:
     offer = assembly.offers[slot]
     encoder = assembly.model.encoder
-    module = {"encoder": encoder, "task": assembly.model.head}.get(slot) or getattr(encoder, slot)
-    own = sum(p.numel() for p in module.parameters())
+    parts = {
+        name: part
+        for name in _MODEL_SLOTS
+        if isinstance(part := getattr(encoder, name, None), torch.nn.Module)
+    }
+    modules = {**parts, "encoder": encoder, "task": assembly.model.head}
+    own = _size(modules[slot]) if slot in modules else 0  # a part under another name counts as the encoder's
     if slot == "encoder":  # what the encoder itself has, beside its parts
-        parts = [getattr(encoder, name) for name in _MODEL_SLOTS if name in assembly.offers]
-        own -= sum(p.numel() for part in parts for p in part.parameters())
+        own -= sum(_size(part) for part in parts.values())
     return Row(slot, offer.component.name, str(offer.source), own, None if slot == "task" else multiply_adds)
+
+
+def _size(module: torch.nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
 
 
 def _packages(assembly: Assembly) -> str:

@@ -42,7 +42,7 @@ def load_published_weights(encoder: nn.Module, state_dict: Mapping[str, Tensor])
     if unfit:
         raise CrvnnError(
             "the published weights fit an encoder of the 'reference' preset; this one differs in "
-            f"{', '.join(unfit)}. Build it with preset = \"reference\"."
+            f'{", ".join(unfit)}. Build it with preset = "reference".'
         )
     problems = [f"missing: {name}" for name in NAMES if name not in given]
     problems += [f"not a tensor of the published encoder: {name}" for name in given if name not in NAMES]
@@ -51,7 +51,9 @@ def load_published_weights(encoder: nn.Module, state_dict: Mapping[str, Tensor])
         if want != got:
             problems.append(f"misshapen: {name} is {got}, but this encoder needs {want}")
     if problems:
-        raise CrvnnError("these are not weights for this encoder:\n" + "\n".join(f"  {p}" for p in sorted(problems)))
+        raise CrvnnError(
+            "these are not weights for this encoder:\n" + "\n".join(f"  {p}" for p in sorted(problems))
+        )
     with torch.no_grad():
         for name, tensor in given.items():
             ours[NAMES[name]].copy_(tensor)

@@ -74,8 +74,12 @@ def checked_lengths(inputs: Tensor, mask: Tensor) -> list[int]:
         if length == 0:
             raise InputError(f"sequence {row} of the batch is empty: every position of its mask is padding")
         if has_gap:
-            raise InputError(f"sequence {row} of the batch has padding before a token; padding goes on the right")
+            raise InputError(
+                f"sequence {row} of the batch has padding before a token; padding goes on the right"
+            )
         if has_bad:
-            raise InputError(f"sequence {row} of the batch has NaN or infinity in its input, at token {position}")
+            raise InputError(
+                f"sequence {row} of the batch has NaN or infinity in its input, at token {position}"
+            )
     lengths: list[int] = facts[0]
     return lengths

@@ -49,5 +49,7 @@ class Recorder:
 
     def finish(self, steps: Tensor) -> Trace:
         """The whole trace."""
-        compose = torch.stack(self._compose) if self._compose else self._exists[0].new_zeros(0, *self._mask.shape)
+        compose = (
+            torch.stack(self._compose) if self._compose else self._exists[0].new_zeros(0, *self._mask.shape)
+        )
         return Trace(compose, torch.stack(self._exists), self._mask, steps)

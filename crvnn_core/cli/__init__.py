@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from crvnn_core.cli.session import Session, plugin_option
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import CrvnnError, nearest
 
 _COMMANDS = {
     "assemble": "crvnn_core.cli.assemble:assemble_command",
@@ -38,14 +38,10 @@ class CrvnnGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from crvnn_core.errors import nearest
-
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            if "No such command" in error.message and not error.message.rstrip().endswith("?"):
-                error.message += nearest(args[0], self.list_commands(ctx))
-            raise
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            ctx.fail(f"No such command '{args[0]}'.{nearest(args[0], known)}")
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -32,7 +32,13 @@ def spec_options(command: F) -> F:
         click.argument("spec", required=False, type=click.Path(path_type=Path)),
         click.option("--preset", help="A named variant to start from."),
         *(click.option(f"--{slot}", metavar="NAME", help=text) for slot, text in _PARTS.items()),
-        click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set any value of the spec, for example model.cell.hidden=256. May be repeated."),
+        click.option(
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Set any value of the spec, for example model.cell.hidden=256. May be repeated.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -41,12 +47,15 @@ def spec_options(command: F) -> F:
 
 @click.command("assemble")
 @spec_options
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the resolved spec to DIR/spec.toml.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the resolved spec to DIR/spec.toml."
+)
 @json_option
 @plugin_option
 @pass_session
 def assemble_command(
     session: Session,
+    /,
     spec: Path | None,
     preset: str | None,
     sets: tuple[str, ...],

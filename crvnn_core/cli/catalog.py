@@ -36,7 +36,10 @@ def list_command(session: Session, slot: str | None, as_json: bool) -> None:
     rows = [(o.slot, o.component.name, o.component.summary, str(o.source)) for o in offers]
     rows += [("preset", preset.name, preset.summary, str(source)) for preset, source in presets]
     if as_json:
-        broken = [{"plugin": b.source.plugin, "package": b.source.package, "reason": b.reason} for b in catalog.broken]
+        broken = [
+            {"plugin": b.source.plugin, "package": b.source.package, "reason": b.reason}
+            for b in catalog.broken
+        ]
         keys = ("slot", "name", "summary", "package")
         print_json({"components": [dict(zip(keys, row, strict=True)) for row in rows], "broken": broken})
     else:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import click
 
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, slot_argument
+from crvnn_core.cli.session import (
+    Session,
+    json_option,
+    pass_session,
+    plugin_option,
+    print_json,
+    slot_argument,
+)
 
 
 @click.command("check")
 @slot_argument
 @click.argument("name")
-@click.option("--set", "sets", multiple=True, metavar="PARAMETER=VALUE", help="Check it with this parameter set.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="PARAMETER=VALUE", help="Check it with this parameter set."
+)
 @json_option
 @plugin_option
 @pass_session
@@ -33,7 +42,9 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
         outcomes.append(outcome)
         if not as_json:
             mark = click.style("kept  ", fg="green") if outcome.kept else click.style("BROKEN", fg="red")
-            click.echo(f"{mark}  {outcome.promise}" + (f"\n        {outcome.reason}" if outcome.reason else ""))
+            click.echo(
+                f"{mark}  {outcome.promise}" + (f"\n        {outcome.reason}" if outcome.reason else "")
+            )
     broken = sum(not outcome.kept for outcome in outcomes)
     if as_json:
         keys = ("check", "promise", "kept", "reason")

@@ -12,7 +12,12 @@ from crvnn_core.cli.session import slot_argument
 @click.command("new")
 @slot_argument
 @click.argument("name")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to put the package; ./NAME if not given.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to put the package; ./NAME if not given.",
+)
 def new_command(slot: str, name: str, out: Path | None) -> None:
     """Start a package of your own with a component NAME for a SLOT.
 

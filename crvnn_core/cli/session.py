@@ -74,7 +74,9 @@ def plugin_option(command: F) -> F:
 
 def json_option(command: F) -> F:
     """``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines.")(
+        command
+    )
 
 
 def print_json(result: object) -> None:
@@ -82,7 +84,9 @@ def print_json(result: object) -> None:
     click.echo(json.dumps(result, indent=2))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()
+) -> None:
     """A table for people; the columns in ``right`` are numbers."""
     from rich.console import Console
     from rich.table import Table

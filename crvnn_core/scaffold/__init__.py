@@ -22,11 +22,17 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
     """Write the package into ``target``, whole or not at all; the files' names."""
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name):
-        raise CrvnnError(f"'{name}' is not a component's name: use small letters, digits and hyphens, as in 'my-cell'")
+        raise CrvnnError(
+            f"'{name}' is not a component's name: use small letters, digits and hyphens, as in 'my-cell'"
+        )
     if keyword.iskeyword(package):
-        raise CrvnnError(f"'{name}' is a word of Python's own, which cannot name a package; choose another name")
+        raise CrvnnError(
+            f"'{name}' is a word of Python's own, which cannot name a package; choose another name"
+        )
     if package == "crvnn" or package.startswith("crvnn_") or _is_taken(package):
-        raise CrvnnError(f"'{name}' would make a package '{package}', which exists already; choose another name")
+        raise CrvnnError(
+            f"'{name}' would make a package '{package}', which exists already; choose another name"
+        )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CrvnnError(f"{target} exists already and is not an empty directory; nothing was written")
     words = {

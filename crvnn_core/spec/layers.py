@@ -41,25 +41,29 @@ class Layered:
 
     def origin(self, path: Path_) -> Origin:
         """Where ``path`` was written, or the nearest table around it."""
-        for end in range(len(path), -1, -1):
-            if path[:end] in self.origins:
-                return self.origins[path[:end]]
-        return Origin("spec")
+        return _nearest(self.origins, path, Origin("spec"))
 
     def lay(self, data: Mapping[str, Any], origins: Mapping[Path_, Origin], default: Origin) -> None:
         """Put another layer on top: it adds and replaces; naming another component drops the old parameters."""
         self._merge(self.data, data, (), origins, default)
 
     def _merge(
-        self, into: dict[str, Any], data: Mapping[str, Any], at: Path_, origins: Mapping[Path_, Origin], default: Origin
+        self,
+        into: dict[str, Any],
+        data: Mapping[str, Any],
+        at: Path_,
+        origins: Mapping[Path_, Origin],
+        default: Origin,
     ) -> None:
         for key, value in data.items():
             path = (*at, key)
-            self.origins[path] = origins.get(path, default)
+            self.origins[path] = _nearest(origins, path, default)
             if path in PARTS and isinstance(value, (str, Mapping)):
                 value = {"name": value} if isinstance(value, str) else value
                 present = into.get(key)
-                if "name" in value and (not isinstance(present, dict) or present.get("name") != value["name"]):
+                if "name" in value and (
+                    not isinstance(present, dict) or present.get("name") != value["name"]
+                ):
                     into[key] = {}
             if isinstance(value, Mapping):
                 if not isinstance(into.get(key), dict):
@@ -69,11 +73,21 @@ class Layered:
                 into[key] = value
 
 
-def read_toml(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[dict[str, Any], dict[Path_, Origin], Origin]]:
+def _nearest(origins: Mapping[Path_, Origin], path: Path_, default: Origin) -> Origin:
+    """Where ``path``, or the nearest table around it, was written."""
+    around = (path[:end] for end in range(len(path), -1, -1))
+    return next((origins[place] for place in around if place in origins), default)
+
+
+def read_toml(
+    path: Path, seen: tuple[Path, ...] = ()
+) -> list[tuple[dict[str, Any], dict[Path_, Origin], Origin]]:
     """A file and those it extends, the farthest first."""
     place = Origin(str(path))
     if path.resolve() in seen:
-        raise SpecError([place.problem((), "this file extends itself, by way of " + ", ".join(map(str, seen)))])
+        raise SpecError(
+            [place.problem((), "this file extends itself, by way of " + ", ".join(map(str, seen)))]
+        )
     try:
         source = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -91,7 +105,9 @@ def read_toml(path: Path, seen: tuple[Path, ...] = ()) -> list[tuple[dict[str, A
     if "extends" in data:
         other = data.pop("extends")
         if not isinstance(other, str):
-            raise SpecError([origins.get(("extends",), place).problem(("extends",), "must be the path of another spec")])
+            raise SpecError(
+                [origins.get(("extends",), place).problem(("extends",), "must be the path of another spec")]
+            )
         below = read_toml(path.parent / other, (*seen, path.resolve()))
     return [*below, (data, origins, place)]
 
@@ -110,7 +126,9 @@ def _unreadable(place: Origin, source: str, error: tomllib.TOMLDecodeError) -> P
 
 
 _HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
-_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_KEY = re.compile(
+    r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
+)
 
 
 def key_lines(source: str) -> dict[Path_, tuple[int, str]]:
@@ -135,7 +153,9 @@ def override(text: str) -> tuple[dict[str, Any], Origin]:
     origin = Origin(f"--set {text}")
     key, equals, value = text.partition("=")
     if not equals or not all(part.strip() for part in key.split(".")):
-        raise SpecError([origin.problem((), "write it as key=value, for example --set model.cell.hidden=256")])
+        raise SpecError(
+            [origin.problem((), "write it as key=value, for example --set model.cell.hidden=256")]
+        )
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -147,7 +167,8 @@ def override(text: str) -> tuple[dict[str, Any], Origin]:
 
 def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]], list[Problem]]:
     """Every override, and the problems of those that cannot be read."""
-    layers, problems = [], []
+    layers: list[tuple[dict[str, Any], Origin]] = []
+    problems: list[Problem] = []
     for text in texts:
         try:
             layers.append(override(text))

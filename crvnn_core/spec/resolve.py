@@ -49,11 +49,13 @@ def read_spec(
 
 
 def resolve(
-    catalog: Catalog, layers: Sequence[tuple[dict[str, Any], Mapping[Path_, Origin], Origin]], preset: str | None = None
+    catalog: Catalog,
+    layers: Sequence[tuple[dict[str, Any], Mapping[Path_, Origin], Origin]],
+    preset: str | None = None,
 ) -> RunSpec:
     """Lay the layers over the preset, check everything, and fill in every default."""
     chosen, place = _preset(layers, preset)
-    if chosen not in catalog.presets:
+    if not isinstance(chosen, str) or chosen not in catalog.presets:
         what = f"no preset is called '{chosen}'.{nearest(str(chosen), catalog.presets)}"
         raise SpecError([place.problem(("preset",), what, f"Installed: {', '.join(catalog.presets)}.")])
     layered = Layered()
@@ -103,8 +105,10 @@ class _Reader:
             if key not in fields:
                 known = [*fields, *(["preset", "extends"] if not at else [])]
                 table = f"[{'.'.join(at)}]" if at else "a spec"
-                self.complain((*at, key), f"{table} has no '{key}'.{nearest(key, known)}", f"It has {', '.join(known)}.")
-        values = {}
+                self.complain(
+                    (*at, key), f"{table} has no '{key}'.{nearest(key, known)}", f"It has {', '.join(known)}."
+                )
+        values: dict[str, Any] = {}
         before = len(self.problems)
         for key, attribute in fields.items():
             path = (*at, key)
@@ -144,7 +148,10 @@ class _Reader:
         params = {key: value for key, value in data.items() if key != "name"}
         name = data["name"]
         if name not in self.catalog.components[slot]:
-            self.complain((*path, "name") if (*path, "name") in self.layered.origins else path, *self.catalog.unknown(slot, name))
+            self.complain(
+                (*path, "name") if (*path, "name") in self.layered.origins else path,
+                *self.catalog.unknown(slot, name),
+            )
             return None
         return PartSpec(name, self._params(self.catalog.components[slot][name], params, path))
 

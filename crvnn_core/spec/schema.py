@@ -64,7 +64,7 @@ class RunSpec:
     """Everything that a result depends on."""
 
     #: From which every random number follows.
-    seed: int = field(default=0, validator=ge(0))
+    seed: int = field(default=0, validator=[ge(0), le(2**63 - 1)])
     #: Where examples come from.
     task: PartSpec
     #: The variant.

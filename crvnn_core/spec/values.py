@@ -31,6 +31,10 @@ def describe(annotation: Any) -> str:
     return getattr(annotation, "__name__", None) or str(annotation)
 
 
+def _is_literal(annotation: Any) -> bool:
+    return get_origin(annotation) is Literal
+
+
 def _one_of(value: Any, annotation: Any) -> Any:
     choices = get_args(annotation)
     if value not in choices:
@@ -46,7 +50,7 @@ def make_converter() -> cattrs.Converter:
     converter.register_structure_hook(float, _strictly(float, int, float))
     converter.register_structure_hook(bool, _strictly(bool, bool))
     converter.register_structure_hook(str, _strictly(str, str))
-    converter.register_structure_hook_func(lambda kind: get_origin(kind) is Literal, _one_of)
+    converter.register_structure_hook_func(_is_literal, _one_of)
     return converter
 
 

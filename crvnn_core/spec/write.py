@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import tomli_w
 
+from crvnn_core.errors import CrvnnError
 from crvnn_core.spec.schema import PartSpec, RunSpec
 
 
@@ -22,7 +23,10 @@ def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
 
 def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:
     """Write it whole or not at all."""
-    write_atomically(path, spec_text(spec, notes))
+    try:
+        write_atomically(path, spec_text(spec, notes))
+    except OSError as error:
+        raise CrvnnError(f"{path} cannot be written: {error}") from error
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -43,7 +47,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, PartSpec):
-        return {"name": value.name, **{key: _plain(item) for key, item in value.params.items() if item is not None}}
+        return {
+            "name": value.name,
+            **{key: _plain(item) for key, item in value.params.items() if item is not None},
+        }
     if attrs.has(type(value)):
         return {a.name: _plain(getattr(value, a.name)) for a in attrs.fields(type(value))}
     if isinstance(value, (list, tuple)):

@@ -35,7 +35,9 @@ def check_cell_keeps_its_shapes(component: Component) -> None:
             assert state.shape == (*shape, cell.state_width), (
                 f"a {what} has the shape {list(state.shape)}; expected {[*shape, cell.state_width]}"
             )
-        assert cell.readout(left).shape == (*shape, WIDTH), f"the read-out has the shape {list(cell.readout(left).shape)}"
+        assert cell.readout(left).shape == (*shape, WIDTH), (
+            f"the read-out has the shape {list(cell.readout(left).shape)}"
+        )
 
 
 def check_cell_composes_each_pair_alone(component: Component) -> None:
@@ -56,7 +58,9 @@ def check_cell_sees_both_children(component: Component) -> None:
     (cell.readout(cell(left, right)) ** 2).sum().backward()
     for side, child in (("left", left), ("right", right)):
         gradient = child.grad
-        assert gradient is not None and bool(gradient.abs().sum() > 0), f"the parent does not depend on its {side} child"
+        assert gradient is not None and bool(gradient.abs().sum() > 0), (
+            f"the parent does not depend on its {side} child"
+        )
         finite(gradient, f"the gradient of the {side} child")
 
 
@@ -64,7 +68,9 @@ def check_cell_knows_left_from_right(component: Component) -> None:
     """Swapping the children changes the parent."""
     cell = build(component)
     left, right = _children(cell)
-    assert bool((cell(left, right) - cell(right, left)).abs().max() > 1e-6), "the order of the children does not matter"
+    assert bool((cell(left, right) - cell(right, left)).abs().max() > 1e-6), (
+        "the order of the children does not matter"
+    )
 
 
 def check_cell_learns(component: Component) -> None:

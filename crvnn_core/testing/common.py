@@ -91,7 +91,9 @@ def gradients_reach(module: nn.Module, loss: Tensor) -> None:
     loss.backward()  # type: ignore[no-untyped-call]
     for name, parameter in module.named_parameters():
         gradient = parameter.grad
-        assert gradient is not None and bool(gradient.abs().sum() > 0), f"no gradient reaches the parameter '{name}'"
+        assert gradient is not None and bool(gradient.abs().sum() > 0), (
+            f"no gradient reaches the parameter '{name}'"
+        )
         finite(gradient, f"the gradient of '{name}'")
 
 
@@ -110,7 +112,8 @@ def no_stray_tensors() -> Iterator[None]:
         yield
     except (RuntimeError, NotImplementedError) as error:
         raise AssertionError(
-            f"fails on the meta device, so it makes a tensor on a device of its own or looks at values: {raised_at(error)}"
+            "fails on the meta device, so it makes a tensor on a device of its own or looks at values: "
+            f"{raised_at(error)}"
         ) from error
 
 

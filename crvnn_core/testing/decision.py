@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -61,7 +63,7 @@ def check_decision_follows_the_scores(component: Component) -> None:
     for score in (-6.0, -2.0, 0.0, 2.0, 6.0):
         scores[0, 2] = score
         seen.append(decision(scores, near, eligible)[0, 2].item())
-    assert all(a <= b + 1e-6 for a, b in zip(seen, seen[1:], strict=False)), f"c falls while u rises: {seen}"
+    assert all(a <= b + 1e-6 for a, b in pairwise(seen)), f"c falls while u rises: {seen}"
     assert seen[-1] > seen[0], f"c does not depend on u: {seen}"
 
 
@@ -79,7 +81,11 @@ def check_decision_ignores_padding(component: Component) -> None:
     scores, near, eligible = _inputs()
     mask = padded()
     decision = build(component)
-    same(decision(torch.where(mask, scores, 30.0), near, eligible), decision(scores, near, eligible), "with other padding")
+    same(
+        decision(torch.where(mask, scores, 30.0), near, eligible),
+        decision(scores, near, eligible),
+        "with other padding",
+    )
 
 
 def check_decision_passes_gradients(component: Component) -> None:
@@ -96,12 +102,11 @@ def check_decision_passes_gradients(component: Component) -> None:
 def check_decision_runs_on_any_device(component: Component) -> None:
     """Every tensor is made on the device of the input."""
     with no_stray_tensors():
-        meta = {"device": "meta"}
-        near = MatrixNeighbourhood(torch.rand(2, 5, 5, **meta), torch.rand(2, 5, 5, **meta))
+        near = MatrixNeighbourhood(torch.rand(2, 5, 5, device="meta"), torch.rand(2, 5, 5, device="meta"))
         eligible = torch.ones(2, 5, dtype=torch.bool, device="meta")
         decision = build(component).to("meta")
         for training in (True, False):
-            assert decision.train(training)(torch.rand(2, 5, **meta), near, eligible).is_meta
+            assert decision.train(training)(torch.rand(2, 5, device="meta"), near, eligible).is_meta
 
 
 def check_decision_works_under_autocast(component: Component) -> None:

@@ -57,7 +57,11 @@ def check_encoder_ignores_padding(component: Component) -> None:
     mask = padded()
     encoder, inputs = _encoder(component), random(*mask.shape, WIDTH)
     vector = encoder(inputs, mask).vector
-    same(encoder(torch.where(mask.unsqueeze(-1), inputs, torch.nan), mask).vector, vector, "with NaN for padding")
+    same(
+        encoder(torch.where(mask.unsqueeze(-1), inputs, torch.nan), mask).vector,
+        vector,
+        "with NaN for padding",
+    )
     more = torch.nn.functional.pad(inputs, (0, 0, 0, 3)), torch.nn.functional.pad(mask, (0, 3))
     same(encoder(*more).vector, vector, "with more padding")
 
@@ -78,7 +82,9 @@ def check_encoder_sees_every_token(component: Component) -> None:
     assert inputs.grad is not None
     finite(inputs.grad, "the gradient of the input")
     blind = (inputs.grad.abs().sum(2) == 0) & mask
-    assert not bool(blind.any()), f"nothing depends on the tokens at {blind.nonzero().tolist()} (sequence, position)"
+    assert not bool(blind.any()), (
+        f"nothing depends on the tokens at {blind.nonzero().tolist()} (sequence, position)"
+    )
 
 
 def check_encoder_learns(component: Component) -> None:
@@ -102,7 +108,9 @@ def check_encoder_refuses_what_it_cannot_encode(component: Component) -> None:
         except InputError as error:
             assert f"sequence {row}" in str(error), f"the message does not name sequence {row}: {error}"
         else:
-            raise AssertionError("no InputError was raised; call crvnn_core.checked_lengths(inputs, mask) first")
+            raise AssertionError(
+                "no InputError was raised; call crvnn_core.checked_lengths(inputs, mask) first"
+            )
 
 
 def check_encoder_traces_truly(component: Component) -> None:

@@ -32,7 +32,9 @@ def check_halting_treats_each_sequence_alone(component: Component) -> None:
         together = halting(exists, 2)
         for row, n in enumerate(mask.sum(1).tolist()):
             alone = halting(exists[row : row + 1, :n], 2)
-            assert together[row] == alone[0], f"sequence {row} goes on: {bool(together[row])} in a batch, {bool(alone[0])} alone"
+            assert together[row] == alone[0], (
+                f"sequence {row} goes on: {bool(together[row])} in a batch, {bool(alone[0])} alone"
+            )
 
 
 def check_halting_lets_fresh_sequences_go_on(component: Component) -> None:

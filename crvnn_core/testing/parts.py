@@ -92,7 +92,9 @@ class BracketingCell(Cell):
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         parent = torch.zeros_like(right)
         flat = parent.view(-1, self.width)
-        for place, (one, two) in enumerate(zip(left.reshape(-1, self.width), right.reshape(-1, self.width), strict=True)):
+        for place, (one, two) in enumerate(
+            zip(left.reshape(-1, self.width), right.reshape(-1, self.width), strict=True)
+        ):
             name = f"({self.name(one)} {self.name(two)})"
             if name not in self.names:
                 self.names.append(name)

@@ -52,11 +52,16 @@ def check_retriever_finds_the_nearest_when_existence_is_binary(component: Compon
         left, right = near.left(values), near.right(values)
         for row in range(8):
             for i in range(n):
-                for got, j in ((left, nearest_left(exists[row].tolist(), i)), (right, nearest_right(exists[row].tolist(), i))):
+                for got, j in (
+                    (left, nearest_left(exists[row].tolist(), i)),
+                    (right, nearest_right(exists[row].tolist(), i)),
+                ):
                     far = j is not None and retriever.reach is not None and abs(i - j) > retriever.reach
                     want = 0.0 if j is None or far else values[row, j].item()
                     gap = abs(got[row, i].item() - want)
-                    assert gap < 1e-5, f"e = {exists[row].tolist()}: position {i} should see {j}, and is {gap:.2g} off"
+                    assert gap < 1e-5, (
+                        f"e = {exists[row].tolist()}: position {i} should see {j}, and is {gap:.2g} off"
+                    )
 
 
 def check_retriever_gives_probabilities(component: Component) -> None:
@@ -65,7 +70,9 @@ def check_retriever_gives_probabilities(component: Component) -> None:
     near = build(component)(existences(mask), mask)
     n = mask.shape[1]
     for side in (near.left, near.right):
-        weights = side(torch.eye(n).expand(len(mask), n, n).contiguous())  # row i: the weights of i's neighbours
+        weights = side(
+            torch.eye(n).expand(len(mask), n, n).contiguous()
+        )  # row i: the weights of i's neighbours
         assert weights.min() > -1e-6, f"a weight is {weights.min():.2g}"
         assert weights.sum(2).max() < 1 + 1e-5, f"weights sum to {weights.sum(2).max():.6f}"
 
@@ -114,7 +121,9 @@ def check_retriever_has_true_gradients(component: Component) -> None:
         near = retriever(e * mask, mask)
         return near.left(v), near.right(v)
 
-    assert torch.autograd.gradcheck(both, (exists, values), raise_exception=False), "gradcheck found a difference"
+    assert torch.autograd.gradcheck(both, (exists, values), raise_exception=False), (
+        "gradcheck found a difference"
+    )
 
 
 def check_retriever_runs_on_any_device(component: Component) -> None:
@@ -135,7 +144,10 @@ def check_retriever_works_under_autocast(component: Component) -> None:
     exact = retriever(exists, mask)
     with half_precision():
         near = retriever(exists, mask)
-        for got, want in ((near.left(values.bfloat16()), exact.left(values)), (near.right(values.bfloat16()), exact.right(values))):
+        for got, want in (
+            (near.left(values.bfloat16()), exact.left(values)),
+            (near.right(values.bfloat16()), exact.right(values)),
+        ):
             assert got.dtype == torch.bfloat16, f"bfloat16 became {got.dtype}"
             finite(got, "a neighbour's value")
             same(got[mask].float(), want[mask], "in bfloat16", tolerance=0.1)

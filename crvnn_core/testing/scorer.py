@@ -72,9 +72,10 @@ def check_scorer_learns(component: Component) -> None:
 def check_scorer_runs_on_any_device(component: Component) -> None:
     """Every tensor is made on the device of the input."""
     with no_stray_tensors():
-        meta = {"device": "meta"}
-        near = MatrixNeighbourhood(torch.rand(2, 5, 5, **meta), torch.rand(2, 5, 5, **meta))
-        scores = build(component).to("meta")(torch.rand(2, 5, WIDTH, **meta), near, torch.rand(2, 5, **meta))
+        near = MatrixNeighbourhood(torch.rand(2, 5, 5, device="meta"), torch.rand(2, 5, 5, device="meta"))
+        scores = build(component).to("meta")(
+            torch.rand(2, 5, WIDTH, device="meta"), near, torch.rand(2, 5, device="meta")
+        )
         assert scores.is_meta
 
 

@@ -13,9 +13,13 @@ _BINARY = st.sampled_from([0.0, 1.0])
 
 
 @st.composite
-def existences(draw: st.DrawFn, max_length: int = 40, max_batch: int = 3, dtype: torch.dtype = torch.float32) -> Tensor:
+def existences(
+    draw: st.DrawFn, max_length: int = 40, max_batch: int = 3, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """[B, n] existential probabilities: binary, tiny, near one, anything, or all of these mixed."""
-    element = draw(st.sampled_from([_BINARY, _TINY, _NEAR_ONE, _ANY, st.one_of(_BINARY, _TINY, _NEAR_ONE, _ANY)]))
+    element = draw(
+        st.sampled_from([_BINARY, _TINY, _NEAR_ONE, _ANY, st.one_of(_BINARY, _TINY, _NEAR_ONE, _ANY)])
+    )
     n = draw(st.integers(1, max_length))
     batch = draw(st.integers(1, max_batch))
     rows = draw(st.lists(st.lists(element, min_size=n, max_size=n), min_size=batch, max_size=batch))

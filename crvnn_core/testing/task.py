@@ -35,15 +35,21 @@ def check_task_gives_examples_in_every_split(component: Component) -> None:
         examples = _some(task, split)
         assert examples, f"the split '{split}' is empty"
         for number, example in enumerate(examples):
-            assert len(example.sequences) == task.arity, f"{split}, example {number} has {len(example.sequences)} sequences"
+            assert len(example.sequences) == task.arity, (
+                f"{split}, example {number} has {len(example.sequences)} sequences"
+            )
             assert all(example.sequences), f"{split}, example {number} has an empty sequence"
-            assert 0 <= example.label < len(task.classes), f"{split}, example {number} has the label {example.label}"
+            assert 0 <= example.label < len(task.classes), (
+                f"{split}, example {number} has the label {example.label}"
+            )
 
 
 def check_task_repeats_itself(component: Component) -> None:
     """Examples and their order depend on the split and the seed alone, in a new instance as well."""
     for split in build(component).splits:
-        assert _some(build(component), split) == _some(build(component), split), f"'{split}' differs from time to time"
+        assert _some(build(component), split) == _some(build(component), split), (
+            f"'{split}' differs from time to time"
+        )
 
 
 def check_task_keeps_its_splits_apart(component: Component) -> None:
@@ -63,7 +69,12 @@ def check_task_reads_back_its_own_text(component: Component) -> None:
     for example in _some(task, task.splits[0]):
         for sequence in example.sequences:
             assert tuple(task.tokenize(" ".join(sequence))) == sequence, f"{sequence} is tokenised otherwise"
-    tokens = {token for example in _some(task, task.splits[0]) for sequence in example.sequences for token in sequence}
+    tokens = {
+        token
+        for example in _some(task, task.splits[0])
+        for sequence in example.sequences
+        for token in sequence
+    }
     assert tokens & known, "not one token of the examples is in the vocabulary"
 
 

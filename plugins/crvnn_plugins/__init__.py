@@ -18,7 +18,9 @@ def crvnn_retrievers() -> Iterable[Component]:
         Component("adhoc", f"{here}.interval:Adhoc", summary="Eq. 5 of the paper in linear time"),
         Component("adhoc-dense", f"{here}.dense:AdhocDense", summary="Eq. 5 written out as n x n matrices"),
         Component("log-space", f"{here}.scan:LogSpace", summary="Eq. 6 of the paper in linear time"),
-        Component("log-space-dense", f"{here}.dense:LogSpaceDense", summary="Eq. 6 written out as n x n matrices"),
+        Component(
+            "log-space-dense", f"{here}.dense:LogSpaceDense", summary="Eq. 6 written out as n x n matrices"
+        ),
         Component("windowed", f"{here}.windowed:Windowed", summary="Eq. 5 or 6 over the k nearest positions"),
     ]
 
@@ -26,7 +28,9 @@ def crvnn_retrievers() -> Iterable[Component]:
 @hookimpl
 def crvnn_scorers() -> Iterable[Component]:
     return [
-        Component("window", "crvnn_plugins.scorers:WindowScorer", summary="a convolution over soft neighbours")
+        Component(
+            "window", "crvnn_plugins.scorers:WindowScorer", summary="a convolution over soft neighbours"
+        )
     ]
 
 
@@ -36,7 +40,9 @@ def crvnn_decisions() -> Iterable[Component]:
     return [
         Component("sigmoid", f"{here}:Sigmoid", summary="each position for itself"),
         Component("modulated", f"{here}:Modulated", summary="the paper's modulated sigmoid"),
-        Component("tempered", f"{here}:Tempered", summary="scores over a temperature that follows a schedule"),
+        Component(
+            "tempered", f"{here}:Tempered", summary="scores over a temperature that follows a schedule"
+        ),
         Component("gumbel-sigmoid", f"{here}:GumbelSigmoid", summary="logistic noise in training"),
         Component("straight-through", f"{here}:StraightThrough", summary="hard forward, soft backward"),
         Component("stretched", f"{here}:Stretched", summary="stretched and clipped: exact zeros and ones"),
@@ -49,7 +55,9 @@ def crvnn_cells() -> Iterable[Component]:
     return [
         Component("gated", f"{here}:GatedCell", summary="the paper's gated recursive cell"),
         Component("lstm", f"{here}:LSTMCell", summary="a binary Tree-LSTM, carrying h and c"),
-        Component("gru", f"{here}:GRUCell", summary="reset gates, and a three-way choice of left, right and new"),
+        Component(
+            "gru", f"{here}:GRUCell", summary="reset gates, and a three-way choice of left, right and new"
+        ),
         Component("rnn", f"{here}:RNNCell", summary="a Tree-RNN: one affine map and tanh"),
     ]
 
@@ -74,7 +82,9 @@ def crvnn_encoders() -> Iterable[Component]:
             summary="the cell as a recurrent network: the paper's ablation without structure",
         ),
         Component(
-            "balanced", "crvnn_plugins.encoders:Balanced", summary="the cell along balanced trees: an ablation of the paper"
+            "balanced",
+            "crvnn_plugins.encoders:Balanced",
+            summary="the cell along balanced trees: an ablation of the paper",
         ),
     ]
 
@@ -94,7 +104,12 @@ def crvnn_observers() -> Iterable[Component]:
     here = "crvnn_plugins.observers"
     return [
         Component("progress", f"{here}:Progress", summary="a progress bar, or plain lines in a pipe"),
-        Component("jsonl", f"{here}:JsonLines", summary="one JSON object a step, in a file", example={"path": "metrics.jsonl"}),
+        Component(
+            "jsonl",
+            f"{here}:JsonLines",
+            summary="one JSON object a step, in a file",
+            example={"path": "metrics.jsonl"},
+        ),
     ]
 
 

@@ -70,7 +70,9 @@ class LSTMCell(Cell):
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         (left_h, left_c), (right_h, right_c) = left.chunk(2, -1), right.chunk(2, -1)
-        gates, new = self.dropout(self.gates(torch.cat([left_h, right_h], -1))).split([4 * self.width, self.width], -1)
+        gates, new = self.dropout(self.gates(torch.cat([left_h, right_h], -1))).split(
+            [4 * self.width, self.width], -1
+        )
         forget_left, forget_right, take, output = torch.sigmoid(gates).chunk(4, -1)
         memory = forget_left * left_c + forget_right * right_c + take * torch.tanh(new)
         return torch.cat([output * torch.tanh(memory), memory], -1)

@@ -61,7 +61,9 @@ class Balanced(_FixedStructure):
                 place[row, begin, end] = root[row] = len(nodes) + offset
             nodes = torch.cat([nodes, self.cell(children[:, 0], children[:, 1]).to(nodes.dtype)])
         depths = torch.tensor([max(length - 1, 0).bit_length() for length in lengths], device=nodes.device)
-        return self._encoding(nodes[torch.tensor([root[row] for row in range(len(lengths))], device=nodes.device)], depths)
+        return self._encoding(
+            nodes[torch.tensor([root[row] for row in range(len(lengths))], device=nodes.device)], depths
+        )
 
 
 def _plan(levels: list[list[tuple[int, int, int, int]]], row: int, begin: int, length: int) -> int:

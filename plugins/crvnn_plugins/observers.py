@@ -35,7 +35,11 @@ class Progress(Observer):
         if sys.stderr.isatty():
             from rich.console import Console
 
-            columns = (*Bar.get_default_columns()[:-1], TimeRemainingColumn(), TextColumn("{task.fields[metrics]}"))
+            columns = (
+                *Bar.get_default_columns()[:-1],
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[metrics]}"),
+            )
             self._bar = Bar(*columns, console=Console(stderr=True))
             self._bar.add_task("training", total=steps, metrics="")
             self._bar.start()

@@ -29,7 +29,9 @@ def ranger(
     return wrapped
 
 
-def radam(params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay: float = 1e-2) -> optim.Optimizer:
+def radam(
+    params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay: float = 1e-2
+) -> optim.Optimizer:
     """Rectified Adam.
 
     :param learning_rate: of the step.
@@ -38,7 +40,9 @@ def radam(params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay
     return optim.RAdam(params, lr=learning_rate, weight_decay=weight_decay, decoupled_weight_decay=True)
 
 
-def adamw(params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay: float = 1e-2) -> optim.Optimizer:
+def adamw(
+    params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay: float = 1e-2
+) -> optim.Optimizer:
     """Adam with decoupled weight decay.
 
     :param learning_rate: of the step.

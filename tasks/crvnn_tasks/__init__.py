@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 @hookimpl
 def crvnn_tasks() -> Iterable[Component]:
-    return [Component("listops", "crvnn_tasks.listops:ListOps", summary="nested MIN, MAX, MED and SM of digits")]
+    return [
+        Component("listops", "crvnn_tasks.listops:ListOps", summary="nested MIN, MAX, MED and SM of digits")
+    ]
 
 
 @hookimpl

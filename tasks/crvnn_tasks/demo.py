@@ -22,7 +22,9 @@ _QUESTIONS = ("[MAX 2 9 4 ]", "[MIN 8 3 7 ]", "[SM 7 5 ]", "[MAX 1 [MIN 4 6 ] 2 
 
 @click.command("demo")
 @click.option("--steps", default=300, show_default=True, type=click.IntRange(min=1), help="Training steps.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything random.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything random."
+)
 def demo(steps: int, seed: int) -> None:
     """Assemble the paper's model, train it on tiny ListOps, and let it answer.
 
@@ -47,7 +49,14 @@ def demo(steps: int, seed: int) -> None:
     training = assembly.spec.training
     click.echo(f"2. Training for {steps} steps of {training.batch} freshly generated expressions ...")
     data = batches(assembly.task, "train", training.batch, seed)
-    fit(assembly.model, data, assembly.optimizer(), steps=steps, clip=training.clip, observers=assembly.observers())
+    fit(
+        assembly.model,
+        data,
+        assembly.optimizer(),
+        steps=steps,
+        clip=training.clip,
+        observers=assembly.observers(),
+    )
     click.echo("3. Asking it about expressions that it has never seen ...")
     with torch.no_grad():
         right, total = _accuracy(assembly)
@@ -83,4 +92,6 @@ def _answer(assembly: Assembly, questions: Sequence[str]) -> None:
         guess = int(chances.argmax())
         truth = evaluate(sequence)
         verdict = "right" if guess == truth else f"wrong: it is {truth}"
-        click.echo(f"   {question:<24} = {assembly.task.classes[guess]}   sure to {chances.max():.0%}, {verdict}")
+        click.echo(
+            f"   {question:<24} = {assembly.task.classes[guess]}   sure to {chances.max():.0%}, {verdict}"
+        )

@@ -72,8 +72,10 @@ class ListOps(Task):
         if max_tokens < 0 or 0 < max_tokens < 4:
             raise ValueError(f"max_tokens must be 0, or at least 4 ('[MAX 1 2 ]'), not {max_tokens}")
         if max_arguments < 2 or max_depth < 2 or held_out < 1 or not 0 < operator_probability < 1:
-            raise ValueError("max_arguments and max_depth must be at least 2, held_out at least 1, "
-                             "and operator_probability between 0 and 1")
+            raise ValueError(
+                "max_arguments and max_depth must be at least 2, held_out at least 1, "
+                "and operator_probability between 0 and 1"
+            )
         self.max_tokens, self.max_depth = max_tokens, max_depth
         self.operator_probability, self.max_arguments = operator_probability, max_arguments
         self.held_out = held_out

@@ -31,7 +31,9 @@ class Adhoc(Retriever):
         self.accumulate = accumulate
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
-        pairs = exists.device.type == "mps" if self.accumulate == "auto" else self.accumulate == "float32-pairs"
+        pairs = (
+            exists.device.type == "mps" if self.accumulate == "auto" else self.accumulate == "float32-pairs"
+        )
         return (_PairedIntervals if pairs else _Intervals)(exists * mask)
 
 
@@ -86,7 +88,9 @@ class _PairedIntervals(_Intervals):
         soft = prefix_sums(self.exists)  # carries the gradient; its digits are too few for the value
         self.until = torch.searchsorted(fixed[:, 1:].contiguous(), fixed[:, 1:] + _UNIT, right=True)
         self.since = torch.searchsorted(fixed.contiguous(), fixed[:, :-1] - _UNIT)
-        self.into = self._exactly(fixed[:, 1:] + _UNIT - fixed.gather(1, self.until), soft[:, 1:] - soft.gather(1, self.until))
+        self.into = self._exactly(
+            fixed[:, 1:] + _UNIT - fixed.gather(1, self.until), soft[:, 1:] - soft.gather(1, self.until)
+        )
         self.back = self._exactly(
             fixed.gather(1, self.since) - fixed[:, :-1] + _UNIT, soft.gather(1, self.since) - soft[:, :-1]
         )
@@ -102,7 +106,9 @@ class _PairedIntervals(_Intervals):
             grid = torch.exp2(torch.ceil(torch.log2(most.clamp_min(1e-30))) - 23)
             coarse = torch.round(product / grid) * grid
         rest = product - coarse
-        return _difference(prefix_sums(coarse), later, earlier) + _difference(prefix_sums(rest), later, earlier)
+        return _difference(prefix_sums(coarse), later, earlier) + _difference(
+            prefix_sums(rest), later, earlier
+        )
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:

@@ -37,7 +37,8 @@ fix: $(READY)  ## put the style right where a tool can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(READY)  ## write docs/reference/ anew from the code
+docs: $(READY)  ## write docs/reference/ and the picture anew from the code
+	@$(BIN)/python docs/make_picture.py
 	@$(BIN)/python docs/make_reference.py
 
 clean:  ## remove .venv and caches

@@ -11,9 +11,31 @@ from attrs import field, frozen
 from crvnn_core.component import FILLED_IN
 from crvnn_core.errors import CrvnnError, PluginError, raised_at
 from crvnn_core.host import Catalog, Offer
-from crvnn_core.interfaces import Encoder, Observer, Task
+from crvnn_core.interfaces import (
+    Cell,
+    Decision,
+    Encoder,
+    Halting,
+    Observer,
+    Retriever,
+    Scorer,
+    Task,
+)
 from crvnn_core.model import Model
 from crvnn_core.spec import PartSpec, RunSpec
+
+#: What a component of each slot must be.
+INTERFACES: dict[str, type] = {
+    "retriever": Retriever,
+    "scorer": Scorer,
+    "decision": Decision,
+    "cell": Cell,
+    "halting": Halting,
+    "encoder": Encoder,
+    "task": Task,
+    "optimizer": torch.optim.Optimizer,
+    "observer": Observer,
+}
 
 
 @frozen(eq=False)
@@ -28,9 +50,10 @@ class Assembly:
 
     def optimizer(self) -> torch.optim.Optimizer:
         """The spec's optimizer over the model's parameters."""
-        part = self.spec.training.optimizer
-        optimizer = _build(self.catalog, "optimizer", part, {"params": list(self.model.parameters())})
-        assert isinstance(optimizer, torch.optim.Optimizer)
+        available = {"params": list(self.model.parameters())}
+        optimizer: torch.optim.Optimizer = _build(
+            self.catalog, "optimizer", self.spec.training.optimizer, available
+        )
         return optimizer
 
     def observers(self) -> list[Observer]:
@@ -58,7 +81,6 @@ def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
         offers[slot] = catalog.find(slot, part.name)
     encoder = _build(catalog, "encoder", spec.model.encoder, available)
     offers["encoder"] = catalog.find("encoder", spec.model.encoder.name)
-    assert isinstance(encoder, Encoder)
     model = Model(
         task,
         encoder,
@@ -70,15 +92,17 @@ def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
 
 
 def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, Any]) -> Any:
-    """One component; an error from inside it names it and its package."""
+    """One component; an error from inside it names its place in the spec, it, and its package."""
     offer = catalog.find(slot, part.name)
+    title = f"{part.where}: " * bool(part.where) + f"{slot} '{part.name}' ({offer.source})"
     try:
-        return offer.component.make(available, **part.params)
+        built = offer.component.make(available, **part.params)
     except CrvnnError:
         raise
     except ValueError as error:
-        raise CrvnnError(f"{slot} '{part.name}' ({offer.source}): {error}") from error
+        raise CrvnnError(f"{title}: {error}") from error
     except Exception as error:
-        raise PluginError(
-            f"{slot} '{part.name}' ({offer.source}) could not be built: {raised_at(error)}"
-        ) from error
+        raise PluginError(f"{title} could not be built: {raised_at(error)}") from error
+    if not isinstance(built, INTERFACES[slot]):
+        raise PluginError(f"{title} built a {type(built).__name__}, which is no {INTERFACES[slot].__name__}")
+    return built

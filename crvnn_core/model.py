@@ -80,11 +80,11 @@ class Model(nn.Module):
     @torch.no_grad()
     def probabilities(self, *columns: Sequence[Sequence[str]]) -> Tensor:
         """Class probabilities [B, classes] for token sequences; two columns for a task on pairs."""
+        nothing = torch.zeros(len(columns[0]), dtype=torch.long)
+        batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing)
         was_training = self.training
         self.eval()
-        device = self.embed.weight.device
-        nothing = torch.zeros(len(columns[0]), dtype=torch.long)
-        batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing).to(device)
-        answer = self(batch).logits.softmax(-1)
-        self.train(was_training)
-        return answer
+        try:
+            return self(batch.to(self.embed.weight.device)).logits.softmax(-1)
+        finally:
+            self.train(was_training)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from crvnn_core.cli.session import Session, plugin_option
-from crvnn_core.errors import CrvnnError, nearest
+from crvnn_core.errors import CrvnnError, PluginError, nearest
 
 _COMMANDS = {
     "assemble": "crvnn_core.cli.assemble:assemble_command",
@@ -49,7 +49,7 @@ class CrvnnGroup(click.Group):
         except CrvnnError as error:
             if os.environ.get("CRVNN_TRACEBACK"):
                 traceback.print_exc()
-            elif error.__cause__ is not None:
+            elif isinstance(error, PluginError) and error.__cause__ is not None:
                 click.echo(f"crvnn: {error}\n(CRVNN_TRACEBACK=1 shows the whole traceback.)", err=True)
             else:
                 click.echo(f"crvnn: {error}", err=True)

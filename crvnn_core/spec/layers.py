@@ -24,12 +24,15 @@ class Origin:
     line: int = 0
     text: str = ""
 
-    def problem(self, path: Path_, what: str, advice: str = "") -> Problem:
-        """A problem at this place."""
+    def where(self, path: Path_) -> str:
+        """This place in words, for a value at ``path``."""
         label = f"{self.label}:{self.line}" if self.line else self.label
         named = label.startswith("--")  # an option of the command line says what it is about itself
-        where = label if named or not path else f"{label} [{'.'.join(path)}]"
-        return Problem(where, what, f"{self.line} | {self.text}" if self.line else "", advice)
+        return label if named or not path else f"{label} [{'.'.join(path)}]"
+
+    def problem(self, path: Path_, what: str, advice: str = "") -> Problem:
+        """A problem at this place."""
+        return Problem(self.where(path), what, f"{self.line} | {self.text}" if self.line else "", advice)
 
 
 @define

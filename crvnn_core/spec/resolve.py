@@ -129,7 +129,7 @@ class _Reader:
             if attribute.validator is not None:
                 attribute.validator(None, attribute, value)
         except ValueError as error:
-            self.complain(path, str(error.args[0]).replace(f"'{attribute.name}' must be", "must be"))
+            self.complain(path, str(error))
         return value
 
     def _parts(self, slot: str, data: Any, path: Path_) -> tuple[PartSpec, ...]:
@@ -153,7 +153,8 @@ class _Reader:
                 *self.catalog.unknown(slot, name),
             )
             return None
-        return PartSpec(name, self._params(self.catalog.components[slot][name], params, path))
+        where = self.layered.origin(path).where(path)
+        return PartSpec(name, self._params(self.catalog.components[slot][name], params, path), where)
 
     def _params(self, offer: Offer, given: Mapping[str, Any], path: Path_) -> dict[str, Any]:
         settings = settings_of(offer)

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import field, frozen
-from attrs.validators import ge, gt, le
+
+
+def between(low: float, high: float = math.inf) -> Callable[[Any, Any, float], None]:
+    """A validator for numbers from ``low`` to ``high``."""
+    limits = f"at least {low}" + ("" if high == math.inf else f" and at most {high}")
+
+    def check(instance: Any, attribute: Any, value: float) -> None:
+        if not low <= value <= high:
+            raise ValueError(f"must be {limits}, not {value}")
+
+    check.__doc__ = limits
+    return check
+
+
+def above_zero(instance: Any, attribute: Any, value: float) -> None:
+    """above 0"""
+    if not value > 0:
+        raise ValueError(f"must be above 0, not {value}")
 
 
 @frozen
@@ -15,6 +33,8 @@ class PartSpec:
 
     name: str
     params: Mapping[str, Any] = field(factory=dict)
+    #: The place in a spec that chose it, for messages.
+    where: str = field(default="", eq=False, repr=False)
 
 
 @frozen(kw_only=True)
@@ -22,13 +42,13 @@ class ModelSpec:
     """A variant, fully described."""
 
     #: Width of sentence vectors and of what the encoder sees.
-    width: int = field(default=64, validator=gt(0))
+    width: int = field(default=64, validator=between(1))
     #: Width of the embedding, which is mapped to the model's width; 0 for the same.
-    embedding: int = field(default=0, validator=ge(0))
+    embedding: int = field(default=0, validator=between(0))
     #: Dropout on the encoder's input.
-    input_dropout: float = field(default=0.0, validator=[ge(0), le(1)])
+    input_dropout: float = field(default=0.0, validator=between(0, 1))
     #: Dropout between the layers of the head.
-    output_dropout: float = field(default=0.0, validator=[ge(0), le(1)])
+    output_dropout: float = field(default=0.0, validator=between(0, 1))
     #: Turns an embedded sequence into a vector.
     encoder: PartSpec
     #: Finds soft neighbours.
@@ -48,11 +68,11 @@ class TrainingSpec:
     """How long and with what to train."""
 
     #: Optimizer steps.
-    steps: int = field(default=1000, validator=gt(0))
+    steps: int = field(default=1000, validator=between(1))
     #: Examples in a step.
-    batch: int = field(default=64, validator=gt(0))
+    batch: int = field(default=64, validator=between(1))
     #: The gradient's norm is cut to this.
-    clip: float = field(default=1.0, validator=gt(0))
+    clip: float = field(default=1.0, validator=above_zero)
     #: Changes the weights.
     optimizer: PartSpec
     #: Are told what happens.
@@ -64,7 +84,7 @@ class RunSpec:
     """Everything that a result depends on."""
 
     #: From which every random number follows.
-    seed: int = field(default=0, validator=[ge(0), le(2**63 - 1)])
+    seed: int = field(default=0, validator=between(0, 2**63 - 1))
     #: Where examples come from.
     task: PartSpec
     #: The variant.

@@ -6,6 +6,7 @@ and otherwise a digit; two to five arguments (Nangia and Bowman, 2018).
 
 from __future__ import annotations
 
+import hashlib
 import random
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from itertools import islice
 
 from torch import nn
 
-from crvnn_core import Example, Head, InputError, Task
+from crvnn_core import CrvnnError, Example, Head, InputError, Task
 
 OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
     "[MIN": min,
@@ -22,6 +23,7 @@ OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
     "[SM": lambda numbers: sum(numbers) % 10,
 }
 DIGITS = tuple("0123456789")
+_PATIENCE = 200_000  # attempts at a new expression before giving up
 
 
 def _median(numbers: Sequence[int]) -> int:
@@ -89,14 +91,25 @@ class ListOps(Task):
         return Head(width, len(self.classes), layers=1, dropout=dropout)
 
     def _unique(self, split: str, generator: random.Random) -> Iterator[Example]:
-        seen: set[int] = set()
-        while True:
+        """New expressions; when there are no more, training goes round again and the other splits end."""
+        seen: set[bytes] = set()
+        misses = 0
+        while misses < _PATIENCE or (seen and split == "train"):
             tokens = tuple(self._expression(generator, depth=1))
-            key = hash(tokens)
-            fits = not self.max_tokens or len(tokens) <= self.max_tokens
-            if fits and key not in seen and len(tokens) > 1 and split_of(tokens) == split:
+            key = hashlib.blake2b(" ".join(tokens).encode(), digest_size=8).digest()
+            fits = 1 < len(tokens) <= (self.max_tokens or len(tokens))
+            if fits and key not in seen and split_of(tokens) == split:
+                misses = 0
                 seen.add(key)
                 yield Example((tokens,), evaluate(tokens))
+            elif (misses := misses + 1) == _PATIENCE and split == "train" and seen:
+                misses = 0
+                seen.clear()
+        if not seen:
+            raise CrvnnError(
+                f"task 'listops': {_PATIENCE:,} attempts made no expression for '{split}' of at most {self.max_tokens} "
+                f"tokens; an operator_probability of {self.operator_probability} may be too small"
+            )
 
     def _expression(self, generator: random.Random, depth: int) -> list[str]:
         if depth >= self.max_depth or generator.random() >= self.operator_probability:

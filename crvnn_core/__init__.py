@@ -22,7 +22,7 @@ from crvnn_core.host import Catalog, create_plugin_manager, read_catalog
 
 if TYPE_CHECKING:
     from crvnn_core.assembly import Assembly, assemble
-    from crvnn_core.data import Batch, Tokens
+    from crvnn_core.data import Batch, Tokens, batches
     from crvnn_core.engine import Recursion
     from crvnn_core.interfaces import (
         Cell,
@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from crvnn_core.spec import RunSpec, read_spec
     from crvnn_core.state import checked_lengths
     from crvnn_core.trace import Trace
+    from crvnn_core.training import fit
 
 _LAZY = {
     "assembly": ("Assembly", "assemble"),
-    "data": ("Batch", "Tokens"),
+    "data": ("Batch", "Tokens", "batches"),
     "engine": ("Recursion",),
     "interfaces": (
         "Cell",
@@ -69,6 +70,7 @@ _LAZY = {
     "spec": ("RunSpec", "read_spec"),
     "state": ("checked_lengths",),
     "trace": ("Trace",),
+    "training": ("fit",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 
@@ -105,8 +107,10 @@ __all__ = [
     "Trace",
     "UnknownNameError",
     "assemble",
+    "batches",
     "checked_lengths",
     "create_plugin_manager",
+    "fit",
     "hookimpl",
     "load_published_weights",
     "read_catalog",

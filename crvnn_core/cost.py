@@ -33,7 +33,7 @@ class Cost:
 
     def per_position(self, slot: str) -> float | None:
         """Multiply-adds of a slot for one position and step; ``None`` if it never ran."""
-        positions = self.positions["cell"]
+        positions = self.positions["cell"] or self.positions["encoder"]
         return self.by_slot[slot] / positions if positions and slot in self.by_slot else None
 
 
@@ -90,17 +90,20 @@ def counted(encoder: nn.Module, slots: tuple[str, ...]) -> Iterator[Cost]:
         if not isinstance(module, nn.Module):
             continue
 
-        def enter(module: nn.Module, args: tuple[Any, ...], slot: str = slot) -> None:
+        def enter(module: nn.Module, args: Any, kwargs: Any, slot: str = slot) -> None:
             stack.append(slot)
-            if slot == "cell":
-                cost.positions["cell"] += args[0].shape[:-1].numel()
+            if slot in ("cell", "encoder"):
+                cost.positions[slot] += (*args, *kwargs.values())[0].shape[:-1].numel()
 
         def leave(module: nn.Module, args: Any, output: Any, slot: str = slot) -> Any:
             stack.pop()
             cost.by_slot[slot] += 0
             return _Attributed(output, stack) if isinstance(output, Neighbourhood) else output
 
-        handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
+        handles += [
+            module.register_forward_pre_hook(enter, with_kwargs=True),
+            module.register_forward_hook(leave),
+        ]
     try:
         with _Counting(cost, stack):
             yield cost

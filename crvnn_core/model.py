@@ -31,6 +31,7 @@ class Head(nn.Module):
         self.layers = nn.Sequential(*middle, nn.Dropout(dropout), last)
 
     def forward(self, *vectors: Tensor) -> Tensor:
+        """One or two sentence vectors [B, d] -> logits [B, classes]."""
         if len(vectors) == 2:
             one, two = vectors
             vectors = (torch.cat([one, two, (one - two).abs(), one * two], -1),)
@@ -71,6 +72,7 @@ class Model(nn.Module):
         self.head = task.head(encoder.width, dropouts[1])
 
     def forward(self, batch: Batch, *, trace: bool = False) -> Output:
+        """What the model says of a batch, with the encoder's traces if asked for."""
         encodings = tuple(
             self.encoder(self.dropout(self.project(self.embed(tokens.ids))), tokens.mask, trace=trace)
             for tokens in batch.sequences

@@ -51,10 +51,11 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
             f"task '{assembly.spec.task.name}': the split '{split}' has no examples to try the model on"
         )
     model = assembly.model.train()
-    began = time.perf_counter()
     try:
-        with counted(model.encoder, _MODEL_SLOTS) as cost:
-            output: Output = model(batch)
+        with torch.no_grad(), counted(model.encoder, _MODEL_SLOTS) as cost:
+            model(batch)
+        began = time.perf_counter()
+        output: Output = model(batch)
         loss = output.loss(batch.labels)
         model.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -25,10 +25,16 @@ def fit(
 ) -> None:
     """Take ``steps`` optimizer steps over ``data``, telling the observers of each."""
     model.train()
-    for observer in observers:
-        observer.started(steps, {"parameters": sum(p.numel() for p in model.parameters())})
+    begun: list[Observer] = []
     try:
-        for step, batch in zip(range(1, steps + 1), data, strict=False):
+        for observer in observers:
+            observer.started(steps, {"parameters": sum(p.numel() for p in model.parameters())})
+            begun.append(observer)
+        source = iter(data)
+        for step in range(1, steps + 1):
+            batch = next(source, None)
+            if batch is None:
+                raise CrvnnError(f"the data ran out after {step - 1} of {steps} steps")
             set_progress(model, step / steps)
             metrics = train_step(model, batch, optimizer, clip)
             if not torch.isfinite(torch.tensor(metrics["loss"])):
@@ -36,7 +42,7 @@ def fit(
             for observer in observers:
                 observer.stepped(step, metrics)
     finally:
-        for observer in observers:
+        for observer in begun:
             observer.finished({})
 
 

@@ -54,7 +54,7 @@ class PublishedEncoder(nn.Module):
         may_receive = torch.zeros(n + 2)
         may_receive[1 : n + 1] = 1
         exists, gained, proper = torch.ones(n + 2), torch.zeros(n + 2), False
-        for step in range(1, n + 1):
+        for step in range(1, n + 1):  # noqa: B007 - it is returned
             to_left, to_right = self.neighbours(exists)
             lefts, rights = [r], [r]
             for _ in range(self.window // 2):

@@ -21,7 +21,9 @@ def names(slot):
     ]
 
 
-@pytest.mark.parametrize(("retriever", "decision"), list(itertools.product(names("retriever"), names("decision"))))
+@pytest.mark.parametrize(
+    ("retriever", "decision"), list(itertools.product(names("retriever"), names("decision")))
+)
 def test_a_batch_gives_what_each_sequence_gives_alone(catalog, retriever, decision):
     for cell, halting in itertools.product(names("cell"), names("halting")):
         parts = dict(zip(SLOTS, (retriever, decision, cell, halting), strict=True))

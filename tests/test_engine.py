@@ -48,7 +48,11 @@ TABLE_1 = [
     # sequence (None where a position no longer exists), existential probabilities, composition probabilities
     (["x1", "x2", "x3", "x4", "x5", "x6"], [1, 1, 1, 1, 1, 1], [0, 1, 0, 0, 1, 0]),
     (["x1", None, "(x2 x3)", "x4", None, "(x5 x6)"], [1, 0, 1, 1, 0, 1], [1, None, 0, 1, None, 0]),
-    ([None, None, "(x1 (x2 x3))", None, None, "(x4 (x5 x6))"], [0, 0, 1, 0, 0, 1], [None, None, 1, None, None, 0]),
+    (
+        [None, None, "(x1 (x2 x3))", None, None, "(x4 (x5 x6))"],
+        [0, 0, 1, 0, 0, 1],
+        [None, None, 1, None, None, 0],
+    ),
     ([None] * 5 + ["((x1 (x2 x3)) (x4 (x5 x6)))"], [0, 0, 0, 0, 0, 1], None),
 ]
 
@@ -137,8 +141,14 @@ def slow_engine(model, inputs, mask):
 @pytest.mark.parametrize("cell", ["gated", "lstm"])
 @pytest.mark.parametrize("boundaries", [True, False])
 def test_the_engine_agrees_with_algorithm_1_written_down_slowly(catalog, preset, cell, boundaries):
-    sets = ["model.width=8", f"model.encoder.boundaries={str(boundaries).lower()}", 'model.encoder.penalise="all"']
-    model = assemble(read_spec(catalog, preset=preset, parts={"cell": cell}, sets=sets), catalog).model.encoder.eval()
+    sets = [
+        "model.width=8",
+        f"model.encoder.boundaries={str(boundaries).lower()}",
+        'model.encoder.penalise="all"',
+    ]
+    model = assemble(
+        read_spec(catalog, preset=preset, parts={"cell": cell}, sets=sets), catalog
+    ).model.encoder.eval()
     inputs, mask = torch.randn(5, 9, 8), torch.arange(9) < torch.tensor([[9], [1], [5], [2], [8]])
     encoding = model(inputs, mask)
     for row in range(5):
@@ -261,7 +271,8 @@ def test_the_penalty_can_spare_those_who_halted_by_themselves():
 
     mask = torch.arange(6) < torch.tensor([[3], [6]])
     everyone, unhalted = (
-        engine(decision=Slow(), penalise=whom)(torch.randn(2, 6, 4), mask).penalty for whom in ("all", "unhalted")
+        engine(decision=Slow(), penalise=whom)(torch.randn(2, 6, 4), mask).penalty
+        for whom in ("all", "unhalted")
     )
     assert (everyone > 0).all()
     assert unhalted[0] == 0

@@ -30,7 +30,7 @@ def spec_options(command: F) -> F:
     """The options that choose and change a spec."""
     options = [
         click.argument("spec", required=False, type=click.Path(path_type=Path)),
-        click.option("--preset", help="A named variant to start from."),
+        click.option("--preset", metavar="NAME", help="A named variant to start from."),
         *(click.option(f"--{slot}", metavar="NAME", help=text) for slot, text in _PARTS.items()),
         click.option(
             "--set",

@@ -19,12 +19,12 @@ from crvnn_core.cli.session import (
 
 
 @click.command("list")
-@click.argument("slot", required=False, callback=lambda ctx, parameter, value: as_slot(value))
+@click.argument("slot", required=False, callback=lambda ctx, parameter, value: as_slot(value, "preset"))
 @json_option
 @plugin_option
 @pass_session
 def list_command(session: Session, slot: str | None, as_json: bool) -> None:
-    """List the installed components, of one SLOT or of all, and where each comes from.
+    """List the installed components, of one SLOT (or the presets) or of all, and where each comes from.
 
     \b
     Example:
@@ -32,7 +32,7 @@ def list_command(session: Session, slot: str | None, as_json: bool) -> None:
     """
     catalog = session.catalog
     offers = [o for s, found in catalog.components.items() if slot in (None, s) for o in found.values()]
-    presets = catalog.presets.values() if slot is None else ()
+    presets = catalog.presets.values() if slot in (None, "preset") else ()
     rows = [(o.slot, o.component.name, o.component.summary, str(o.source)) for o in offers]
     rows += [("preset", preset.name, preset.summary, str(source)) for preset, source in presets]
     if as_json:

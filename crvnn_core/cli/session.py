@@ -107,14 +107,15 @@ def slot_argument(command: F) -> F:
     return click.argument("slot", callback=lambda ctx, parameter, value: as_slot(value))(command)
 
 
-def as_slot(text: str | None) -> str | None:
-    """``cells`` or ``cell`` as ``cell``; an error that knows the slots for anything else."""
+def as_slot(text: str | None, *more: str) -> str | None:
+    """``cells`` or ``cell`` as ``cell``; an error that knows the slots, and what ``more`` there is, for the rest."""
     from crvnn_core.component import SLOTS
     from crvnn_core.errors import UnknownNameError, nearest
 
     if text is None:
         return None
-    for slot in SLOTS:
+    slots = (*SLOTS, *more)
+    for slot in slots:
         if text.lower() in (slot, f"{slot}s"):
             return slot
-    raise UnknownNameError(f"no slot is called '{text}'.{nearest(text, SLOTS)}\nSlots: {', '.join(SLOTS)}.")
+    raise UnknownNameError(f"no slot is called '{text}'.{nearest(text, slots)}\nSlots: {', '.join(slots)}.")

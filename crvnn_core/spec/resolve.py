@@ -89,8 +89,9 @@ class _Reader:
         self.catalog, self.layered = catalog, layered
         self.problems: list[Problem] = []
 
-    def complain(self, path: Path_, what: str, advice: str = "") -> None:
-        self.problems.append(self.layered.origin(path).problem(path, what, advice))
+    def complain(self, path: Path_, what: str, advice: str = "", at: Path_ | None = None) -> None:
+        """Keep a problem with ``path``; ``at`` is where to look for its line, if that is a key below."""
+        self.problems.append(self.layered.origin(at or path).problem(path, what, advice))
 
     def run_spec(self) -> RunSpec | None:
         spec = self._table(RunSpec, self.layered.data, ())
@@ -102,7 +103,9 @@ class _Reader:
             return None
         fields = attrs.fields_dict(kind)
         for key in data:
-            if key not in fields:
+            if (*at, key) == ("extends",):
+                self.complain((key,), "only a file can extend another; give that file as the SPEC")
+            elif key not in fields:
                 known = [*fields, *(["preset", "extends"] if not at else [])]
                 table = f"[{'.'.join(at)}]" if at else "a spec"
                 self.complain(
@@ -142,16 +145,16 @@ class _Reader:
         """A component that exists, with parameters that it has, of the kinds that it wants, defaults included."""
         if isinstance(data, str):
             data = {"name": data}
+        if data is None:
+            self.complain(path, f"no {slot} is named, neither here nor by the preset")
+            return None
         if not isinstance(data, dict) or not isinstance(data.get("name"), str):
-            self.complain(path, f"must be the name of a {slot}, or a table with a 'name'; got {data!r}")
+            self.complain(path, f"must name one {slot}, as a text or as a table with a 'name'; got {data!r}")
             return None
         params = {key: value for key, value in data.items() if key != "name"}
         name = data["name"]
         if name not in self.catalog.components[slot]:
-            self.complain(
-                (*path, "name") if (*path, "name") in self.layered.origins else path,
-                *self.catalog.unknown(slot, name),
-            )
+            self.complain(path, *self.catalog.unknown(slot, name), at=(*path, "name"))
             return None
         where = self.layered.origin(path).where(path)
         return PartSpec(name, self._params(self.catalog.components[slot][name], params, path), where)

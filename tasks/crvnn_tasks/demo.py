@@ -36,9 +36,7 @@ def demo(steps: int, seed: int) -> None:
     """
     import torch
 
-    from crvnn_core import assemble, create_plugin_manager, read_catalog, read_spec
-    from crvnn_core.data import batches
-    from crvnn_core.training import fit
+    from crvnn_core import assemble, batches, create_plugin_manager, fit, read_catalog, read_spec
 
     catalog = read_catalog(create_plugin_manager())
     sets = [*_SETTINGS, f"seed={seed}", f"training.steps={steps}"]
@@ -73,7 +71,7 @@ def _described(assembly: Assembly) -> list[str]:
 
 
 def _accuracy(assembly: Assembly) -> tuple[int, int]:
-    from crvnn_core.data import batches
+    from crvnn_core import batches
 
     right = total = 0
     assembly.model.eval()

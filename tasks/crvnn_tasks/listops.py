@@ -95,10 +95,9 @@ class ListOps(Task):
         seen: set[bytes] = set()
         misses = 0
         while misses < _PATIENCE or (seen and split == "train"):
-            tokens = tuple(self._expression(generator, depth=1))
+            tokens = self._expression(generator)
             key = hashlib.blake2b(" ".join(tokens).encode(), digest_size=8).digest()
-            fits = 1 < len(tokens) <= (self.max_tokens or len(tokens))
-            if fits and key not in seen and split_of(tokens) == split:
+            if len(tokens) > 1 and key not in seen and split_of(tokens) == split:
                 misses = 0
                 seen.add(key)
                 yield Example((tokens,), evaluate(tokens))
@@ -111,13 +110,23 @@ class ListOps(Task):
                 f"tokens; an operator_probability of {self.operator_probability} may be too small"
             )
 
-    def _expression(self, generator: random.Random, depth: int) -> list[str]:
+    def _expression(self, generator: random.Random) -> tuple[str, ...]:
+        """One expression; nothing if it grew beyond the limit."""
+        tokens: list[str] = []
+        fits = self._grow(tokens, generator, depth=1)
+        return tuple(tokens) if fits else ()
+
+    def _grow(self, tokens: list[str], generator: random.Random, depth: int) -> bool:
+        """Append an argument, and tell whether there is still room."""
         if depth >= self.max_depth or generator.random() >= self.operator_probability:
-            return [str(generator.randrange(10))]
-        tokens = [generator.choice(list(OPERATORS))]
-        for _ in range(generator.randint(2, self.max_arguments)):
-            tokens += self._expression(generator, depth + 1)
-        return [*tokens, "]"]
+            tokens.append(str(generator.randrange(10)))
+        else:
+            tokens.append(generator.choice(list(OPERATORS)))
+            for _ in range(generator.randint(2, self.max_arguments)):
+                if not self._grow(tokens, generator, depth + 1):
+                    return False
+            tokens.append("]")
+        return not self.max_tokens or len(tokens) <= self.max_tokens
 
 
 def split_of(tokens: Sequence[str]) -> str:

@@ -1,0 +1,417 @@
+"""Write docs/reference/ anew, from the code and nothing else. ``make docs`` runs this."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+import tomli_w
+
+import crvnn_core
+import crvnn_plugins
+import crvnn_tasks
+from crvnn_core import SLOTS, create_plugin_manager, hooks, read_catalog
+from crvnn_core.cli import main as command_line
+from crvnn_core.cli.session import Session
+from crvnn_core.describe import describe
+from crvnn_core.spec.resolve import DEFAULT_PRESET
+from crvnn_core.spec.schema import DEFAULTS, PART_LISTS, PARTS, ModelSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.values import describe as describe_kind
+from crvnn_core.testing import CHECKS, promise
+
+HERE = Path(__file__).parent / "reference"
+NOTE = "<!-- Written by `make docs` from the code; change the code, not this file. -->"
+
+# Only what comes with crvnn, whatever else is installed here.
+HOST = create_plugin_manager(crvnn_plugins, crvnn_tasks, entry_points=False)
+CATALOG = read_catalog(HOST)
+
+
+def pages() -> dict[str, str]:
+    """Every reference page by its file name."""
+    parts = {
+        "hooks.md": _hooks,
+        "spec.md": _spec,
+        "commands.md": _commands,
+        "contracts.md": _contracts,
+        "components.md": _components,
+        "python.md": _python,
+    }
+    return {name: "\n\n".join([NOTE, *write()]) + "\n" for name, write in parts.items()}
+
+
+def how_to(slot: str) -> str:
+    """The name of the page about writing a component for a slot."""
+    return f"write-{_one(slot).replace(' ', '-')}.md"
+
+
+def _one(slot: str) -> str:
+    return f"{'an' if slot[0] in 'aeiou' else 'a'} {slot}"
+
+
+# Hooks, contracts and components.
+
+
+def _hooks() -> Iterator[str]:
+    yield "# Hooks"
+    yield (
+        "A plug-in is a module (or any object) with functions that bear these names and are marked with "
+        "`crvnn_core.hookimpl`. A package names the module in the entry-point group `crvnn`; "
+        "`crvnn --plugin FILE` loads a single file."
+    )
+    for name in hook_names():
+        hook = getattr(hooks, name)
+        yield f"## {name}"
+        yield _code(f"{name}{_signature(hook)}", "text")
+        body, _, contract = (inspect.getdoc(hook) or "").partition("Contract:")
+        text, _, returned = body.partition(":return:")
+        yield _markdown(text)
+        yield f"Returns {_markdown(returned)}"
+        slot = name.removeprefix("crvnn_").removesuffix("s")
+        if contract:
+            yield f"Contract: [{_markdown(contract).rstrip('.')}](contracts.md#{slot})."
+            yield f"How to: [{how_to(slot)}](../how-to/{how_to(slot)})."
+
+
+def hook_names() -> list[str]:
+    """Every hook, in the order of the source."""
+    return [name for name in vars(hooks) if name.startswith("crvnn_")]
+
+
+def _contracts() -> Iterator[str]:
+    yield "# Contracts"
+    yield (
+        "What every component of a slot promises. `crvnn check SLOT NAME` runs these, and so does a test "
+        "that is parametrised over the list of a slot in `crvnn_core.testing`."
+    )
+    for slot in SLOTS:
+        yield f"## {slot}"
+        yield f"`crvnn_core.testing.{slot.upper()}_CHECKS`"
+        yield _table(
+            ("check", "promise"), [(f"`{check.__name__}`", promise(check)) for check in CHECKS[slot]]
+        )
+
+
+def _components() -> Iterator[str]:
+    yield "# Components"
+    yield (
+        "Everything that comes with crvnn. `crvnn list` shows what is installed where you are, and "
+        "`crvnn describe SLOT NAME` says of a plug-in's component what this page says of these."
+    )
+    for slot in SLOTS:
+        yield f"## {slot}"
+        for name in CATALOG.components[slot]:
+            yield from _component(describe(CATALOG, slot, name))
+
+
+def _component(facts: dict[str, Any]) -> Iterator[str]:
+    yield f"### {facts['slot']} `{facts['name']}`"
+    yield f"{facts['summary'][:1].upper()}{facts['summary'][1:]}."
+    yield f"Built by `{facts['build']}`. {_markdown(facts['text'])}"
+    if facts["parameters"]:
+        yield _table(
+            ("parameter", "kind", "default", "what it does"),
+            [
+                (f"`{p['name']}`", p["kind"], f"`{p['default']}`", _markdown(p["text"]))
+                for p in facts["parameters"]
+            ],
+        )
+    else:
+        yield "It has no parameters."
+    if facts["given"]:
+        yield f"Filled in by crvnn: {', '.join(f'`{name}`' for name in facts['given'])}."
+
+
+# The spec.
+
+
+def _spec() -> Iterator[str]:
+    yield "# The spec"
+    yield from _layers()
+    for table, kind in (("", RunSpec), ("model", ModelSpec), ("training", TrainingSpec)):
+        yield f"## `[{table}]`" if table else "## Top level"
+        yield _markdown(inspect.getdoc(kind) or "")
+        rows = [_key(table, attribute, _comments(kind)) for attribute in attrs.fields(kind)]
+        yield _table(("key", "kind", "default", "limits", "what it is"), [*([] if table else _EXTRA), *rows])
+    yield "## Presets"
+    yield f"Each sets parts of `[model]`. Without a `preset` a spec starts from `{DEFAULT_PRESET}`."
+    for name, (preset, _) in CATALOG.presets.items():
+        yield f"### `{name}`"
+        yield f"{preset.summary[:1].upper()}{preset.summary[1:]}."
+        yield _code(tomli_w.dumps({"model": dict(preset.model)}), "toml")
+
+
+_EXTRA = [
+    ("`preset`", "the name of a preset", f"`{DEFAULT_PRESET}`", "", "The variant to start from."),
+    ("`extends`", "a path, from this file's directory", "", "", "Another spec to lay this one over."),
+]
+
+
+def _layers() -> Iterator[str]:
+    yield "A spec is a TOML file, laid over others; the upper layer wins, key by key. From the bottom up:"
+    yield "\n".join(
+        [
+            "1. the defaults in the tables below;",
+            "2. the preset: that of `--preset`, or else of the topmost file that names one;",
+            "3. the files that the file `extends`, the farthest first;",
+            "4. the file itself;",
+            "5. options that name a component, such as `--cell lstm`;",
+            "6. each `--set key.path=value`, in the order given. The value is read as TOML, "
+            "and as plain text where it is not TOML.",
+        ]
+    )
+    yield (
+        'A component is named by a text (`cell = "lstm"`) or by a table with its `name` and its parameters '
+        '(`[model.cell]`, `name = "gated"`, `hidden = 256`). A table without a `name` changes parameters of '
+        "the component that lies below. Naming another component than the one below drops the parameters "
+        "of the old one. A list, such as `training.observers`, replaces the list below."
+    )
+    yield (
+        "Numbers, texts and truth values are never turned into each other, save that a whole number may "
+        "stand for a number. "
+        "A key that does not exist, a component that is not installed and a value out of its limits are "
+        "all reported, together, with file and line."
+    )
+
+
+def spec_keys() -> list[str]:
+    """Every key of a spec, dotted."""
+    tables: dict[str, type] = {"": RunSpec, "model.": ModelSpec, "training.": TrainingSpec}
+    keys = [f"{table}{field.name}" for table, kind in tables.items() for field in attrs.fields(kind)]
+    return ["preset", "extends", *keys]
+
+
+def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) -> tuple[str, ...]:
+    path = (table, attribute.name) if table else (attribute.name,)
+    kinds = {"int": int, "float": float, "bool": bool, "str": str}
+    below: Any = DEFAULTS
+    for key in path:
+        below = below.get(key) if isinstance(below, dict) else None
+    default = f"`{tomli_w.dumps({'x': below})[4:].strip()}`" if below and path != ("training",) else ""
+    if path in PARTS:
+        kind, default = _one(PARTS[path]), default or "the preset's"
+    elif path in PART_LISTS:
+        kind, default = (
+            f"a list of {PART_LISTS[path]}s",
+            "`[" + ", ".join(f'"{name}"' for name in below) + "]`",
+        )
+    elif str(attribute.type) in kinds:
+        kind, default = describe_kind(kinds[str(attribute.type)]), f"`{attribute.default}`"
+    else:
+        kind, default = f"a table, [`[{attribute.name}]`](#{attribute.name})", ""
+    dotted = ".".join(path)
+    return (
+        f"`{dotted}`",
+        kind,
+        default,
+        inspect.getdoc(attribute.validator) or "",
+        comments.get(attribute.name, ""),
+    )
+
+
+def _comments(kind: type) -> dict[str, str]:
+    """The ``#:`` comment that stands above each field of a class."""
+    found: dict[str, str] = {}
+    waiting: list[str] = []
+    for token in tokenize.generate_tokens(StringIO(inspect.getsource(kind)).readline):
+        if token.type == tokenize.COMMENT and token.string.startswith("#:"):
+            waiting.append(token.string[2:].strip())
+        elif token.type == tokenize.NAME and waiting:
+            found[token.string], waiting = " ".join(waiting), []
+    return found
+
+
+# Commands.
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands"
+    for path, command, ctx in commands():
+        yield f"## {path}"
+        yield _code(" ".join([path, *command.collect_usage_pieces(ctx)]), "text")
+        yield from _help(command.help or "")
+        rows = [
+            _option(parameter) for parameter in command.get_params(ctx) if isinstance(parameter, click.Option)
+        ]
+        yield _table(("option", "value", "default", "what it does"), rows)
+    yield "## Exit codes"
+    yield (
+        "0 if all went well; 1 if `crvnn check` found a broken promise; 2 if something has to be put right "
+        "by the user, which the message names. `CRVNN_TRACEBACK=1` in the environment shows the traceback "
+        "as well."
+    )
+
+
+def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
+    """Every command with the words that call it, the group itself first."""
+    session = Session()
+    session.host = HOST  # type: ignore[misc]
+    ctx = click.Context(command_line, info_name="crvnn", obj=session, **command_line.context_settings)
+    yield from _walk("crvnn", command_line, ctx)
+
+
+def _walk(
+    path: str, command: click.Command, ctx: click.Context
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    yield path, command, ctx
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            inner = command.get_command(ctx, name)
+            assert inner is not None, f"'{path} {name}' is listed but does not exist"
+            yield from _walk(f"{path} {name}", inner, click.Context(inner, info_name=name, parent=ctx))
+
+
+def _help(text: str) -> Iterator[str]:
+    """Paragraphs, with those behind a line of ``\\b`` as they stand."""
+    for paragraph in inspect.cleandoc(text).split("\f")[0].strip().split("\n\n"):
+        if paragraph.startswith("\b"):
+            title, _, lines = paragraph[1:].strip("\n").partition("\n")
+            yield title
+            yield _code(inspect.cleandoc("\n" + lines), "text")
+        else:
+            yield " ".join(paragraph.split())
+
+
+def _option(option: click.Option) -> tuple[str, ...]:
+    facts = option.to_info_dict()
+    names = ", ".join(f"`{name}`" for name in [*facts["opts"], *facts["secondary_opts"]])
+    plain = facts["is_flag"] or isinstance(facts["default"], (type(None), tuple, list))
+    default = "" if plain or callable(facts["default"]) else f"`{facts['default']}`"
+    return names, "" if facts["is_flag"] else _value(option, facts), default, _markdown(option.help or "")
+
+
+def _value(option: click.Option, facts: dict[str, Any]) -> str:
+    kind = facts["type"]
+    if "choices" in kind:
+        return " or ".join(f"`{choice}`" for choice in kind["choices"])
+    ends = [(">=", kind.get("min")), ("<=", kind.get("max"))]
+    limits = " and ".join(f"{sign} {end}" for sign, end in ends if end is not None)
+    name = option.metavar or option.type.name.upper().removesuffix(" RANGE")
+    return f"`{name}` {limits}".strip()
+
+
+# The Python names.
+
+
+def _python() -> Iterator[str]:
+    yield "# Python"
+    yield "What `crvnn_core` offers to programs and plug-ins."
+    for name in crvnn_core.__all__:
+        thing = getattr(crvnn_core, name)
+        yield f"## {name}"
+        if inspect.isclass(thing):
+            yield from _class(name, thing)
+        elif inspect.isfunction(thing):
+            yield _code(f"{name}{_signature(thing)}", "text")
+            yield _first_line(thing)
+        elif name == "hookimpl":
+            yield _code("@hookimpl", "text")
+            yield "Marks a function of a plug-in as the implementation of the hook whose name it bears."
+        else:
+            yield _code(f"{name} = {thing!r}", "text")
+
+
+def _class(name: str, kind: type) -> Iterator[str]:
+    bases = ", ".join(base.__name__ for base in kind.__bases__ if base is not object)
+    own = [c for c in kind.__mro__ if c.__module__.startswith("crvnn_core") and "__init__" in vars(c)]
+    lines = [f"class {name}({bases})" if bases else f"class {name}"]
+    yield _code("\n".join([*lines, *([f"{name}{_signature(kind)}"] if own else [])]), "text")
+    yield _first_line(kind)
+    rows = [*_attributes(kind), *_members(kind)]
+    if rows:
+        yield _table(("member", "what it is"), rows)
+
+
+def _attributes(kind: type) -> Iterator[tuple[str, str]]:
+    """Annotated names of a class that a comment explains, above them or behind them."""
+    above = _comments(kind)
+    for line in inspect.getsource(kind).splitlines():
+        if match := re.match(r"    (\w+): ([^#]+?)(?: = [^#]+?)?(?:  # (.+))?$", line):
+            name, annotation, behind = match.groups()
+            if explained := above.get(name) or behind:
+                yield f"`{name}: {annotation}`", _markdown(explained)
+
+
+def _members(kind: type) -> Iterator[tuple[str, str]]:
+    for key, member in vars(kind).items():
+        if inspect.isfunction(member) and not key.startswith("_"):
+            yield f"`{key}{_signature(member)}`", _inherited_line(kind, key)
+        elif isinstance(member, property) and not key.startswith("_"):
+            yield f"`{key}`", _first_line(member)
+
+
+def _inherited_line(kind: type, key: str) -> str:
+    """The first line about a method in our own classes; torch has something to say of every ``forward``."""
+    own = [vars(c)[key] for c in kind.__mro__ if key in vars(c) and c.__module__.startswith("crvnn_core")]
+    return next((_first_line(member) for member in own if member.__doc__), "")
+
+
+def _first_line(thing: object) -> str:
+    return _markdown((inspect.getdoc(thing) or "").partition("\n")[0])
+
+
+class _Raw(str):
+    """A text that shows itself without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _signature(thing: Any) -> str:
+    """A signature whose annotations read as they were written."""
+    signature = inspect.signature(thing)
+    raw = [
+        p.replace(annotation=_raw(p.annotation), default=_shown(p.default))
+        for p in signature.parameters.values()
+        if p.name != "self"
+    ]
+    returned = inspect.Signature.empty if inspect.isclass(thing) else _raw(signature.return_annotation)
+    return str(signature.replace(parameters=raw, return_annotation=returned))
+
+
+def _shown(default: Any) -> Any:
+    return _Raw("...") if default is attrs.NOTHING else default  # made anew for each instance
+
+
+def _raw(annotation: Any) -> Any:
+    return _Raw(annotation) if isinstance(annotation, str) else annotation
+
+
+# Markdown.
+
+
+def _markdown(text: str) -> str:
+    """A docstring's text as Markdown."""
+    paragraphs = text.replace("``", "`").strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _code(text: str, language: str) -> str:
+    return f"```{language}\n{text.strip()}\n```"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def write() -> None:
+    """Put the pages in their directory, and nothing else."""
+    HERE.mkdir(exist_ok=True)
+    new = pages()
+    for old in HERE.glob("*.md"):
+        if old.name not in new:
+            old.unlink()
+    for name, text in new.items():
+        (HERE / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

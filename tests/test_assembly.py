@@ -1,0 +1,187 @@
+"""Assembly: a spec made real, and who is named when that fails."""
+
+import attrs
+import pytest
+import torch
+
+from crvnn_core import (
+    Cell,
+    Component,
+    CrvnnError,
+    Encoder,
+    Encoding,
+    InputError,
+    PluginError,
+    assemble,
+    create_plugin_manager,
+    hookimpl,
+    read_catalog,
+    read_spec,
+)
+from crvnn_core.spec import PartSpec
+
+SMALL = ["model.width=8", "model.scorer.transition=4"]
+
+
+def weights(assembly):
+    return assembly.model.state_dict()
+
+
+def same_weights(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def with_components(**offers):
+    """A catalog with components of a plug-in called Mine beside the installed ones."""
+
+    class Mine:
+        @hookimpl
+        def crvnn_cells(self):
+            return offers.get("cell", [])
+
+        @hookimpl
+        def crvnn_encoders(self):
+            return offers.get("encoder", [])
+
+        @hookimpl
+        def crvnn_tasks(self):
+            return offers.get("task", [])
+
+        @hookimpl
+        def crvnn_optimizers(self):
+            return offers.get("optimizer", [])
+
+    return read_catalog(create_plugin_manager(Mine()))
+
+
+@pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])
+def test_equal_specs_build_equal_weights_whatever_was_drawn_before(catalog, preset):
+    first = weights(assemble(read_spec(catalog, preset=preset, sets=[*SMALL, "seed=3"]), catalog))
+    torch.rand(17)
+    again = weights(assemble(read_spec(catalog, preset=preset, sets=[*SMALL, "seed=3"]), catalog))
+    assert same_weights(first, again)
+
+
+def test_another_seed_builds_other_weights(catalog):
+    one, two = (assemble(read_spec(catalog, sets=[*SMALL, f"seed={seed}"]), catalog) for seed in (0, 1))
+    assert not torch.equal(one.model.embed.weight, two.model.embed.weight)
+    assert not torch.equal(one.model.encoder.cell.expand.weight, two.model.encoder.cell.expand.weight)
+
+
+def test_settings_reach_the_modules(catalog):
+    sets = ["model.width=8", "model.embedding=5", "model.input_dropout=0.3", "model.cell.hidden=9"]
+    assembly = assemble(read_spec(catalog, sets=[*sets, "task.max_tokens=30"]), catalog)
+    assert assembly.model.embed.weight.shape == (len(assembly.task.vocabulary) + 2, 5)
+    assert assembly.model.project.weight.shape == (8, 5)
+    assert assembly.model.dropout.p == 0.3
+    assert assembly.model.encoder.cell.expand.out_features == 9
+    assert assembly.task.max_tokens == 30
+
+
+def test_an_encoder_gets_only_the_slots_it_asks_for(catalog):
+    recursion = assemble(read_spec(catalog, sets=SMALL), catalog)
+    assert set(recursion.offers) == {"task", "encoder", "retriever", "scorer", "decision", "cell", "halting"}
+    balanced = assemble(read_spec(catalog, parts={"encoder": "balanced"}, sets=SMALL), catalog)
+    assert set(balanced.offers) == {"task", "encoder", "cell"}
+    assert not hasattr(balanced.model.encoder, "scorer")
+
+
+def test_an_encoder_may_ask_for_nothing_at_all():
+    class Mean(Encoder):
+        def forward(self, inputs, mask, *, trace=False):
+            total = (inputs * mask.unsqueeze(-1)).sum(1)
+            return Encoding(total / mask.sum(1, keepdim=True), total.new_zeros(len(total)), mask.sum(1))
+
+    catalog = with_components(encoder=[Component("mean", Mean)])
+    assembly = assemble(read_spec(catalog, parts={"encoder": "mean"}, sets=SMALL), catalog)
+    assert set(assembly.offers) == {"task", "encoder"}
+    assert assembly.model.probabilities([["[MAX", "1", "2", "]"]]).shape == (1, 10)
+
+
+def raises(error):
+    def build(width: int = 0) -> Cell:
+        raise error
+
+    return build
+
+
+def test_a_value_that_a_component_refuses_is_reported_in_its_own_words_with_its_package_and_place(
+    catalog, tmp_path
+):
+    path = tmp_path / "my.toml"
+    path.write_text("[model.scorer]\nwindow = 4\n")
+    source = catalog.find("scorer", "window").source
+    refused = f"scorer 'window' ({source}): window must be an odd number, not 4"
+    for where, spec in (
+        ("--set model.scorer.window=4", read_spec(catalog, sets=["model.scorer.window=4"])),
+        (f"{path}:", read_spec(catalog, path)),
+    ):
+        with pytest.raises(CrvnnError) as caught:
+            assemble(spec, catalog)
+        assert str(caught.value).startswith(where)
+        assert refused in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("slot", "parts"),
+    [("cell", {"cell": "broken"}), ("encoder", {"encoder": "broken"}), ("task", {"task": "broken"})],
+)
+def test_a_component_that_breaks_while_it_is_built_is_named_with_its_package_and_line(slot, parts):
+    catalog = with_components(**{slot: [Component("broken", raises(KeyError("lost")))]})
+    with pytest.raises(PluginError) as caught:
+        assemble(read_spec(catalog, parts=parts), catalog)
+    assert f"{slot} 'broken' (Mine) could not be built: KeyError: 'lost'" in str(caught.value)
+    assert "test_assembly.py:" in str(caught.value)
+
+
+def test_an_error_for_the_user_is_passed_on_as_it_is():
+    catalog = with_components(task=[Component("broken", raises(InputError("bring your own data")))])
+    with pytest.raises(InputError, match=r"^bring your own data$"):
+        assemble(read_spec(catalog, parts={"task": "broken"}), catalog)
+
+
+def test_the_optimizer_has_the_models_parameters(catalog):
+    spec = read_spec(
+        catalog, sets=[*SMALL, "training.optimizer=adamw", "training.optimizer.learning_rate=0.5"]
+    )
+    assembly = assemble(spec, catalog)
+    (group,) = assembly.optimizer().param_groups
+    assert group["lr"] == 0.5
+    assert {id(p) for p in group["params"]} == {id(p) for p in assembly.model.parameters()}
+
+
+def test_an_optimizer_that_breaks_is_named():
+    def build(params: object, speed: float = 1.0) -> None:
+        raise TypeError("no brakes")
+
+    catalog = with_components(optimizer=[Component("broken", build)])
+    assembly = assemble(read_spec(catalog, sets=[*SMALL, "training.optimizer=broken"]), catalog)
+    with pytest.raises(
+        PluginError, match=r"optimizer 'broken' \(Mine\) could not be built: TypeError: no brakes"
+    ):
+        assembly.optimizer()
+
+
+def test_the_observers_are_built_in_order(catalog):
+    spec = read_spec(catalog, sets=SMALL)
+    parts = (PartSpec("jsonl", {"path": "m.jsonl"}), PartSpec("progress", {"lines": 3}))
+    spec = attrs.evolve(spec, training=attrs.evolve(spec.training, observers=parts))
+    lines, progress = assemble(spec, catalog).observers()
+    assert str(lines.path) == "m.jsonl"
+    assert progress.lines == 3
+
+
+def test_the_notes_name_every_package_that_took_part(catalog):
+    class Mine(Cell):
+        def leaf(self, inputs):
+            return inputs
+
+        def forward(self, left, right):
+            return left + right
+
+    (note,) = assemble(read_spec(catalog, sets=SMALL), catalog).notes()
+    assert str(catalog.find("cell", "gated").source) in note
+    assert f"torch {torch.__version__}" in note
+    mixed = with_components(cell=[Component("adding", Mine)])
+    (note,) = assemble(read_spec(mixed, parts={"cell": "adding"}, sets=SMALL), mixed).notes()
+    assert "components from Mine, crvnn " in note

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,6 +35,16 @@ def _loadable(instance: object, attribute: object, value: Callable[..., Any] | s
         raise ValueError(f"build must be a callable or 'package.module:Name', not {value!r}")
 
 
+def _resolved(annotation: Any, scope: Mapping[str, Any]) -> Any:
+    """An annotation that may have been written as text; nothing if its names are for type checkers only."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, dict(scope))
+    except NameError:
+        return inspect.Parameter.empty
+
+
 @frozen
 class Component:
     """What a plug-in offers: a name for specs, and how to build the module.
@@ -56,9 +68,15 @@ class Component:
         return loaded
 
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """The parameters of ``build`` by name, with annotations resolved."""
-        found = inspect.signature(self.load(), eval_str=True).parameters
-        return {name: p for name, p in found.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        """The parameters of ``build`` by name, with annotations resolved where they can be."""
+        build = self.load()
+        found = inspect.signature(build).parameters.values()
+        scope = vars(sys.modules.get(getattr(build, "__module__", ""), builtins))
+        return {
+            p.name: p.replace(annotation=_resolved(p.annotation, scope))
+            for p in found
+            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        }
 
     def settings(self) -> dict[str, inspect.Parameter]:
         """The parameters that a spec sets: those that ``assemble`` does not always fill in itself."""

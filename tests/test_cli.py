@@ -257,7 +257,7 @@ def test_an_unknown_component_is_an_error_that_knows_the_nearest(command):
 def test_check_prints_a_line_a_promise():
     text = run("check", "halting", "threshold").stdout
     assert "kept    The answer is one bool for each sequence." in text
-    assert text.endswith("halting threshold: 8 of 8 promises kept\n")
+    assert re.search(r"halting threshold \(crvnn \S+\): 8 of 8 promises kept\n$", text)
     assert "BROKEN" not in text
 
 
@@ -280,7 +280,7 @@ def test_check_says_which_promise_is_broken_and_exits_with_1(plugin_file, tmp_pa
     assert "BROKEN  The parent depends on its left child and on its right child." in result.stdout
     assert "        the parent does not depend on its right child" in result.stdout
     assert "kept    In evaluation the same input gives the same bits twice." in result.stdout
-    assert re.search(r"cell forgetful: \d+ of 10 promises kept", result.stdout)
+    assert re.search(r"cell forgetful \(.+\.py\): \d+ of 10 promises kept", result.stdout)
     assert "Traceback" not in result.stderr
 
 

@@ -1,5 +1,6 @@
 """Components: names, lazy building, and what a spec can set."""
 
+import inspect
 import sys
 from functools import partial
 
@@ -83,3 +84,11 @@ def test_a_partial_can_build():
     component = Component("thing", partial(Thing, size=5))
     assert component.make({"width": 1}).size == 5
     assert component.settings()["size"].default == 5
+
+
+def test_annotations_for_type_checkers_only_do_not_matter():
+    def build(width: "int", path: "SomethingElsewhere" = None, depth: "int" = 3):  # noqa: F821
+        return width
+
+    kinds = {name: p.annotation for name, p in Component("x", build).parameters().items()}
+    assert kinds == {"width": int, "path": inspect.Parameter.empty, "depth": int}

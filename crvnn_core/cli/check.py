@@ -36,7 +36,8 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
     from crvnn_core.describe import with_parameters
     from crvnn_core.testing import CHECKS, run_checks
 
-    component = with_parameters(session.catalog.find(slot, name), sets)
+    offer = session.catalog.find(slot, name)
+    component = with_parameters(offer, sets)
     outcomes = []
     for outcome in run_checks(component, CHECKS[slot]):
         outcomes.append(outcome)
@@ -50,6 +51,8 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
         keys = ("check", "promise", "kept", "reason")
         print_json([{key: getattr(outcome, key) for key in keys} for outcome in outcomes])
     else:
-        click.echo(f"{slot} {name}: {len(outcomes) - broken} of {len(outcomes)} promises kept")
+        click.echo(
+            f"{slot} {name} ({offer.source}): {len(outcomes) - broken} of {len(outcomes)} promises kept"
+        )
     if broken:
         raise SystemExit(1)

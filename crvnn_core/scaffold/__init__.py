@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -60,8 +61,11 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
 
 
 def _is_taken(package: str) -> bool:
+    """Whether another module has the name already; an installed plug-in may be made anew."""
     if package in sys.stdlib_module_names:
         return True
+    if any(entry.value.partition(":")[0] == package for entry in entry_points(group="crvnn")):
+        return False
     found = importlib.util.find_spec(package)
     return found is not None and found.origin is not None  # a mere directory has no origin
 

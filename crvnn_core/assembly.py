@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from attrs import field, frozen
 
-from crvnn_core.component import FILLED_IN
-from crvnn_core.errors import CrvnnError, PluginError, raised_at
+from crvnn_core.component import SLOTS
+from crvnn_core.errors import CrvnnError, PluginError, Problem, SpecError, raised_at
 from crvnn_core.host import Catalog, Offer
 from crvnn_core.interfaces import (
     Cell,
@@ -67,40 +67,46 @@ class Assembly:
 
 
 def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
-    """Build the task and the model that a spec describes, from its seed."""
+    """Build the task and the model that a spec describes, from its seed; every refused setting in one error."""
     torch.manual_seed(spec.seed)
-    task = _build(catalog, "task", spec.task, {})
-    available: dict[str, Any] = {"width": spec.model.width}
-    offers = {"task": catalog.find("task", spec.task.name)}
-    wanted = catalog.find("encoder", spec.model.encoder.name).component.parameters()
-    for slot in (
-        name for name in FILLED_IN if name in wanted and hasattr(spec.model, name) and name != "width"
-    ):
-        part = getattr(spec.model, slot)
-        available[slot] = _build(catalog, slot, part, {"width": spec.model.width})
+    problems: list[Problem] = []
+    offers: dict[str, Offer] = {}
+
+    def build(slot: str, part: PartSpec, **available: Any) -> Any:
         offers[slot] = catalog.find(slot, part.name)
-    encoder = _build(catalog, "encoder", spec.model.encoder, available)
-    offers["encoder"] = catalog.find("encoder", spec.model.encoder.name)
-    model = Model(
-        task,
-        encoder,
-        width=spec.model.width,
-        embedding=spec.model.embedding or spec.model.width,
-        dropouts=(spec.model.input_dropout, spec.model.output_dropout),
-    )
+        try:
+            return _build(catalog, slot, part, available)
+        except SpecError as error:
+            problems.extend(error.problems)
+            return None
+
+    task = build("task", spec.task)
+    width = spec.model.width
+    wanted = catalog.find("encoder", spec.model.encoder.name).component.parameters()
+    slots = [slot for slot in SLOTS if slot in wanted]
+    parts = {slot: build(slot, getattr(spec.model, slot), width=width) for slot in slots}
+    if problems:
+        raise SpecError(problems)
+    encoder = build("encoder", spec.model.encoder, width=width, **parts)
+    if problems:
+        raise SpecError(problems)
+    dropouts = (spec.model.input_dropout, spec.model.output_dropout)
+    model = Model(task, encoder, width=width, embedding=spec.model.embedding or width, dropouts=dropouts)
     return Assembly(spec, task, model, offers, catalog)
 
 
 def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, Any]) -> Any:
     """One component; an error from inside it names its place in the spec, it, and its package."""
     offer = catalog.find(slot, part.name)
-    title = f"{part.where}: " * bool(part.where) + f"{slot} '{part.name}' ({offer.source})"
+    title = f"{slot} '{part.name}' ({offer.source})"
     try:
         built = offer.component.make(available, **part.params)
     except CrvnnError:
         raise
     except ValueError as error:
-        raise CrvnnError(f"{title}: {error}") from error
+        raise SpecError(
+            [Problem(part.where or title, f"{title}: {error}" if part.where else str(error))]
+        ) from error
     except Exception as error:
         raise PluginError(f"{title} could not be built: {raised_at(error)}") from error
     if not isinstance(built, INTERFACES[slot]):

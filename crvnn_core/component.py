@@ -79,8 +79,8 @@ class Component:
         }
 
     def settings(self) -> dict[str, inspect.Parameter]:
-        """The parameters that a spec sets: those that ``assemble`` does not always fill in itself."""
-        return {name: p for name, p in self.parameters().items() if name == "width" or name not in FILLED_IN}
+        """The parameters that a spec sets: those that ``assemble`` does not fill in itself."""
+        return {name: p for name, p in self.parameters().items() if name not in FILLED_IN}
 
     def make(self, available: Mapping[str, Any], **settings: Any) -> Any:
         """Build it with ``settings``, and with what it asks for by name among ``available``."""

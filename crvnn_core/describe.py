@@ -40,8 +40,8 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
             {
                 "name": key,
                 "kind": describe_kind(parameter.annotation),
-                "default": _default(key, parameter),
-                "text": explained.get(key, FILLED_IN.get(key, "")),
+                "default": _default(parameter),
+                "text": explained.get(key, ""),
             }
             for key, parameter in settings.items()
         ],
@@ -50,12 +50,12 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
     }
 
 
-def _default(key: str, parameter: inspect.Parameter) -> str:
+def _default(parameter: inspect.Parameter) -> str:
     if isinstance(parameter.default, bool):
         return str(parameter.default).lower()
     if parameter.default is not inspect.Parameter.empty:
         return repr(parameter.default)
-    return "model.width" if key == "width" else "needed"
+    return "needed"
 
 
 def _docstring(build: object) -> tuple[str, dict[str, str]]:

@@ -50,6 +50,7 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
         raise CrvnnError(
             f"task '{assembly.spec.task.name}': the split '{split}' has no examples to try the model on"
         )
+    assembly.optimizer(), assembly.observers()  # would they be built?
     model = assembly.model.train()
     try:
         with torch.no_grad(), counted(model.encoder, _MODEL_SLOTS) as cost:

@@ -12,6 +12,7 @@ from crvnn_core import (
     Encoding,
     InputError,
     PluginError,
+    SpecError,
     assemble,
     create_plugin_manager,
     hookimpl,
@@ -185,3 +186,21 @@ def test_the_notes_name_every_package_that_took_part(catalog):
     mixed = with_components(cell=[Component("adding", Mine)])
     (note,) = assemble(read_spec(mixed, parts={"cell": "adding"}, sets=SMALL), mixed).notes()
     assert "components from Mine, crvnn " in note
+
+
+def test_every_part_that_refuses_its_settings_is_named_at_once(catalog):
+    sets = ["model.scorer.window=4", "model.halting.epsilon=7", "task.max_depth=0"]
+    with pytest.raises(SpecError) as caught:
+        assemble(read_spec(catalog, sets=sets), catalog)
+    assert [problem.where for problem in caught.value.problems] == [f"--set {sets[i]}" for i in (2, 0, 1)]
+
+
+def test_a_component_that_is_not_what_its_slot_needs_is_refused(catalog):
+    class Mine:
+        @hookimpl
+        def crvnn_cells(self):
+            return [Component("no-cell", lambda width: torch.nn.Linear(width, width))]
+
+    mine = read_catalog(create_plugin_manager(Mine()))
+    with pytest.raises(PluginError, match=r"cell 'no-cell' \(Mine\) built a Linear, which is no Cell"):
+        assemble(read_spec(mine, parts={"cell": "no-cell"}), mine)

@@ -227,7 +227,6 @@ def test_describe_explains_parameters_contract_and_origin():
     assert "cell gated: the paper's gated recursive cell" in text
     assert re.search(r"from crvnn \S+, built by crvnn_plugins.cells.GatedCell", text)
     assert re.search(r"^hidden +a whole number +0 +units between", text, re.MULTILINE)
-    assert re.search(r"^width +a whole number +model.width", text, re.MULTILINE)
     assert "crvnn fills in: width" in text
     assert "'crvnn check cell gated' runs it" in text
     assert "  - Swapping the children changes the parent." in text

@@ -59,7 +59,7 @@ def test_parameters_have_real_types_even_when_annotated_with_texts():
 
 
 def test_settings_leave_out_what_assemble_fills_in():
-    assert list(Component("thing", Thing).settings()) == ["width", "size", "loud"]
+    assert list(Component("thing", Thing).settings()) == ["size", "loud"]
 
 
 def test_catch_all_parameters_are_not_settings():
@@ -67,7 +67,7 @@ def test_catch_all_parameters_are_not_settings():
         return width, size
 
     component = Component("thing", build)
-    assert list(component.settings()) == ["width", "size"]
+    assert list(component.settings()) == ["size"]
     assert component.make({"width": 2}) == (2, 1)
 
 

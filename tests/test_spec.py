@@ -487,3 +487,8 @@ def test_a_preset_that_leaves_a_slot_empty_is_told_so(catalog):
     )
     with pytest.raises(SpecError, match="no encoder is named, neither here nor by the preset"):
         read_spec(bare, preset="bare")
+
+
+def test_what_crvnn_fills_in_cannot_be_set(catalog):
+    with pytest.raises(SpecError, match="cell 'gated' is always given the model's width"):
+        read_spec(catalog, sets=["model.cell.width=3"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from crvnn_core.component import Component
+from crvnn_core.component import FILLED_IN, Component
 from crvnn_core.errors import PluginError, Problem, SpecError, nearest, raised_at
 from crvnn_core.host import Catalog, Offer
 from crvnn_core.spec.layers import Layered, Origin, Path_, overrides, read_toml
@@ -163,7 +163,9 @@ class _Reader:
         settings = settings_of(offer)
         title = f"{offer.slot} '{offer.component.name}'"
         for key in given:
-            if key not in settings:
+            if key in FILLED_IN and key in offer.component.parameters():
+                self.complain((*path, key), f"{title} is always given {FILLED_IN[key]}")
+            elif key not in settings:
                 has = f"It has {', '.join(settings)}." if settings else "It has none."
                 self.complain((*path, key), f"{title} has no parameter '{key}'.{nearest(key, settings)}", has)
         params = {}
@@ -175,7 +177,7 @@ class _Reader:
                     self.complain((*path, key), str(error))
             elif parameter.default is not inspect.Parameter.empty:
                 params[key] = parameter.default
-            elif key != "width":
+            else:
                 self.complain(path, f"{title} needs a '{key}'")
         return params
 

@@ -42,6 +42,8 @@ class Recursion(Encoder):
         super().__init__(width)
         if max_steps < 0 or extra_steps < 0 or halt_penalty < 0:
             raise ValueError("max_steps, extra_steps and halt_penalty cannot be negative")
+        if penalise not in ("all", "unhalted"):
+            raise ValueError(f"penalise must be 'all' or 'unhalted', not {penalise!r}")
         self.retriever, self.scorer, self.decision = retriever, scorer, decision
         self.cell, self.halting = cell, halting
         self.halt_penalty, self.penalise = halt_penalty, penalise
@@ -68,7 +70,7 @@ class Recursion(Encoder):
         _expect_shape(self.scorer, "scorer", scores, state.exists.shape)
         compose = self.decision(scores.to(state.exists.dtype), near, state.eligible)  # c [B, N]
         _expect_shape(self.decision, "decision", compose, state.exists.shape)
-        compose = compose.to(state.exists.dtype) * state.eligible
+        compose = compose.to(state.exists.dtype).clamp(0, 1) * state.eligible
         gained = near.left(compose) * state.tokens  # left(c) [B, N]
         parent = self.cell(near.left(state.nodes), state.nodes)
         _expect_shape(self.cell, "cell", parent, state.nodes.shape)
@@ -79,7 +81,14 @@ class Recursion(Encoder):
 
     def begin(self, inputs: Tensor, mask: Tensor) -> State:
         """Leaves in their places, everything existing, nothing composed yet."""
-        lengths = checked_lengths(inputs, mask)
+        lengths = checked_lengths(inputs, mask, self.width)
+        inputs, mask = inputs[:, : max(lengths)], mask[:, : max(lengths)]
+        if torch.amp.is_autocast_available(inputs.device.type) and torch.is_autocast_enabled(
+            inputs.device.type
+        ):
+            inputs = inputs.to(
+                torch.promote_types(inputs.dtype, torch.float32)
+            )  # nodes take many small steps
         count = mask.sum(1, keepdim=True)  # [B, 1]
         inputs = inputs.masked_fill(~mask.unsqueeze(-1), 0)  # what stands under padding cannot matter
         if self.start is not None and self.end is not None:
@@ -130,11 +139,13 @@ class _Finished:
         """Keep the results of sequences that are done; the state of the others, or ``None``."""
         within = [state.step < self.engine.budget(length) for length in state.lengths]
         willing = self._willing(state)
-        going = [i for i, (a, b) in enumerate(zip(within, willing, strict=True)) if a and b]
+        going = [i for i in range(len(within)) if within[i] and willing[i]]
         if len(going) == len(within):
             return state
         for halted in (True, False):
-            leaving = [i for i in range(len(within)) if i not in set(going) and willing[i] != halted]
+            leaving = [
+                i for i in range(len(within)) if not (within[i] and willing[i]) and willing[i] != halted
+            ]
             if leaving:
                 self._collect(state if len(leaving) == len(within) else state.select(leaving), halted)
         return state.select(going) if going else None
@@ -143,7 +154,8 @@ class _Finished:
         """Which sequences the halting lets go on: the one place in the loop where the host waits for the device."""
         if state.step == 0 or state.nodes.is_meta:
             return [True] * len(state.lengths)
-        willing = self.engine.halting((state.exists * state.tokens).detach(), state.step)
+        vectors = self.engine.cell.readout(state.nodes).detach()
+        willing = self.engine.halting((state.exists * state.tokens).detach(), vectors, state.step)
         if willing.shape != state.rows.shape or willing.dtype != torch.bool:
             raise ContractError(
                 f"halting {type(self.engine.halting).__name__} returned {willing.dtype} {list(willing.shape)}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -101,14 +102,17 @@ class Halting(nn.Module, ABC):
 
     if TYPE_CHECKING:
 
-        def __call__(self, exists: Tensor, step: int) -> Tensor: ...
+        def __call__(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor: ...
 
     @abstractmethod
-    def forward(self, exists: Tensor, step: int) -> Tensor:
-        """``exists`` [B, n] of real tokens (0 elsewhere) after step number ``step`` -> bool [B], true to go on."""
+    def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
+        """What is left after step number ``step`` -> bool [B], true to go on.
+
+        ``exists`` [B, n] is 0 where there is no token; ``vectors`` [B, n, d] are the cell's read-outs.
+        """
 
 
-@frozen(eq=False)
+@dataclass(eq=False)  # not attrs: torch looks for tensors inside dataclasses, for DDP and for compiling
 class Encoding:
     """What an encoder gives for a batch."""
 

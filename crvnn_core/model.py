@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from attrs import frozen
 from torch import Tensor, nn
 
 from crvnn_core.data import PADDING, Batch, Vocabulary
@@ -39,7 +39,7 @@ class Head(nn.Module):
         return logits
 
 
-@frozen(eq=False)
+@dataclass(eq=False)
 class Output:
     """What a model says of a batch, and how its encoder came to it."""
 

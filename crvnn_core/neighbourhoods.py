@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
 from torch import Tensor
 
 from crvnn_core.interfaces import Neighbourhood
 
 
-def apply_to_columns(operate: object, values: Tensor) -> Tensor:
+def apply_to_columns(operate: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Let an operator on ``[B, n, d]`` take ``[B, n]`` as well."""
-    assert callable(operate)
-    if values.dim() == 2:
-        columns: Tensor = operate(values.unsqueeze(-1))
-        return columns.squeeze(-1)
-    result: Tensor = operate(values)
-    return result
+    return operate(values.unsqueeze(-1)).squeeze(-1) if values.dim() == 2 else operate(values)
 
 
 class MatrixNeighbourhood(Neighbourhood):
@@ -24,26 +24,46 @@ class MatrixNeighbourhood(Neighbourhood):
         self.to_left, self.to_right = to_left, to_right
 
     def left(self, values: Tensor) -> Tensor:
-        return apply_to_columns(lambda v: self.to_left.to(v.dtype) @ v, values)
+        return apply_to_columns(lambda v: _product(self.to_left, v), values)
 
     def right(self, values: Tensor) -> Tensor:
-        return apply_to_columns(lambda v: self.to_right.to(v.dtype) @ v, values)
+        return apply_to_columns(lambda v: _product(self.to_right, v), values)
+
+
+def _product(matrix: Tensor, values: Tensor) -> Tensor:
+    """matrix @ values in at least float32 (autocast would round the values), and in the type of the values."""
+    dtype = torch.promote_types(values.dtype, torch.float32)
+    with full_precision(values.device.type):
+        return (matrix.to(dtype) @ values.to(dtype)).to(values.dtype)
+
+
+def full_precision(device: str) -> AbstractContextManager[Any]:
+    """A block in which autocast, where there is any, does nothing."""
+    if torch.amp.is_autocast_available(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
 
 
 class Remembered(Neighbourhood):
     """Asks another neighbourhood once for each tensor, however often the parts of a step ask."""
 
     def __init__(self, near: Neighbourhood) -> None:
-        self._near = near
-        self._lefts: dict[int, tuple[Tensor, Tensor]] = {}
-        self._rights: dict[int, tuple[Tensor, Tensor]] = {}
+        self.near = near
+        self._lefts: list[tuple[Tensor, Tensor]] = []
+        self._rights: list[tuple[Tensor, Tensor]] = []
 
     def left(self, values: Tensor) -> Tensor:
-        if id(values) not in self._lefts:  # the tensor is kept as well, so its id stays its own
-            self._lefts[id(values)] = (values, self._near.left(values))
-        return self._lefts[id(values)][1]
+        return _remembered(self._lefts, values, self.near.left)
 
     def right(self, values: Tensor) -> Tensor:
-        if id(values) not in self._rights:
-            self._rights[id(values)] = (values, self._near.right(values))
-        return self._rights[id(values)][1]
+        return _remembered(self._rights, values, self.near.right)
+
+
+def _remembered(
+    answers: list[tuple[Tensor, Tensor]], values: Tensor, ask: Callable[[Tensor], Tensor]
+) -> Tensor:
+    for asked, answer in answers:
+        if asked is values:
+            return answer
+    answers.append((values, ask(values)))
+    return answers[-1][1]

@@ -52,6 +52,7 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
         )
     assembly.optimizer(), assembly.observers()  # would they be built?
     model = assembly.model.train()
+    batch = batch.to(model.embed.weight.device)
     try:
         with torch.no_grad(), counted(model.encoder, _MODEL_SLOTS) as cost:
             model(batch)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import torch
-from attrs import evolve, frozen
 from torch import Tensor
 
 from crvnn_core.errors import InputError
 
 
-@frozen(eq=False)
+@dataclass(eq=False)
 class State:
     """B sequences that are still going on, over N positions: START, tokens, END, padding."""
 
@@ -26,7 +27,7 @@ class State:
 
     def advance(self, nodes: Tensor, exists: Tensor, gained: Tensor) -> State:
         """The state after one step."""
-        return evolve(self, nodes=nodes, exists=exists, gained=gained, step=self.step + 1)
+        return replace(self, nodes=nodes, exists=exists, gained=gained, step=self.step + 1)
 
     def select(self, chosen: list[int]) -> State:
         """Only these sequences, with positions that are now padding for all of them cut off."""
@@ -36,8 +37,7 @@ class State:
         index = torch.tensor(chosen, device=self.nodes.device)
 
         def pick(tensor: Tensor) -> Tensor:
-            rows = tensor.index_select(0, index)
-            return rows[:, :n] if tensor.dim() > 1 else rows
+            return (tensor[:, :n] if tensor.dim() > 1 else tensor).index_select(0, index)
 
         return State(
             nodes=pick(self.nodes),
@@ -53,7 +53,7 @@ class State:
         )
 
 
-def checked_lengths(inputs: Tensor, mask: Tensor) -> list[int]:
+def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> list[int]:
     """The number of tokens in each sequence, after making sure that the batch can be encoded.
 
     This is the one look at the data before the recursion; it costs one synchronisation with the device.
@@ -62,6 +62,10 @@ def checked_lengths(inputs: Tensor, mask: Tensor) -> list[int]:
         raise InputError(
             f"an encoder takes inputs [batch, tokens, width] and a bool mask [batch, tokens]; "
             f"got {list(inputs.shape)} and {mask.dtype} {list(mask.shape)}"
+        )
+    if width is not None and inputs.shape[2] != width:
+        raise InputError(
+            f"the inputs are {inputs.shape[2]} numbers wide, but the encoder was built for {width}"
         )
     if inputs.shape[0] == 0 or inputs.shape[1] == 0:
         raise InputError(f"the batch is empty: inputs have the shape {list(inputs.shape)}")

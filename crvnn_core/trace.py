@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
-from attrs import frozen
 from torch import Tensor
 
 
-@frozen(eq=False)
+@dataclass(eq=False)
 class Trace:
     """The probabilities of K steps over B sequences of up to n tokens, START and END left out.
 

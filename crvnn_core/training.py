@@ -25,6 +25,7 @@ def fit(
 ) -> None:
     """Take ``steps`` optimizer steps over ``data``, telling the observers of each."""
     model.train()
+    device = next(model.parameters()).device
     begun: list[Observer] = []
     try:
         for observer in observers:
@@ -36,9 +37,12 @@ def fit(
             if batch is None:
                 raise CrvnnError(f"the data ran out after {step - 1} of {steps} steps")
             set_progress(model, step / steps)
-            metrics = train_step(model, batch, optimizer, clip)
-            if not torch.isfinite(torch.tensor(metrics["loss"])):
-                raise CrvnnError(f"the loss is {metrics['loss']} at step {step}; try a smaller learning rate")
+            try:
+                metrics = train_step(model, batch.to(device), optimizer, clip)
+            except FloatingPointError as error:
+                raise CrvnnError(
+                    f"{error} at step {step}; the weights are those of the step before. Try a smaller learning rate"
+                ) from error
             for observer in observers:
                 observer.stepped(step, metrics)
     finally:
@@ -47,9 +51,14 @@ def fit(
 
 
 def train_step(model: Model, batch: Batch, optimizer: Optimizer, clip: float) -> dict[str, float]:
-    """One step of the optimizer; the loss, accuracy and mean recursion depth on the batch."""
+    """One step of the optimizer; the loss, accuracy and mean recursion depth on the batch.
+
+    A loss that is NaN or infinite raises ``FloatingPointError`` before it can touch the weights.
+    """
     output = model(batch)
     loss = output.loss(batch.labels)
+    if not torch.isfinite(loss):
+        raise FloatingPointError(f"the loss is {loss.item()}")
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), clip)

@@ -229,7 +229,7 @@ def test_describe_explains_parameters_contract_and_origin():
     assert re.search(r"^hidden +a whole number +0 +units between", text, re.MULTILINE)
     assert "crvnn fills in: width" in text
     assert "'crvnn check cell gated' runs it" in text
-    assert "  - Swapping the children changes the parent." in text
+    assert "  - The parent depends on its left child and on its right child." in text
 
 
 def test_describe_says_when_there_are_no_parameters():

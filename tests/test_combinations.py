@@ -5,32 +5,35 @@ import itertools
 import pytest
 import torch
 
-from crvnn_core import assemble, read_spec
+from crvnn_core import assemble, create_plugin_manager, read_catalog, read_spec
 
 SLOTS = ("retriever", "decision", "cell", "halting")
 LENGTHS = (9, 1, 4, 2, 7)
+#: Settings with which a halting has something to do on sequences as short as these.
+SOON = {"fixed-depth": ["model.halting.depth=3"], "threshold": ["model.halting.epsilon=0.3"]}
 
 
 def names(slot):
-    from crvnn_core import create_plugin_manager, read_catalog
-
-    return [
-        name
-        for name, offer in read_catalog(create_plugin_manager()).components[slot].items()
-        if offer.source.package == "crvnn"
-    ]
+    offers = read_catalog(create_plugin_manager()).components[slot]
+    return [name for name, offer in offers.items() if offer.source.package == "crvnn"]
 
 
-@pytest.mark.parametrize(
-    ("retriever", "decision"), list(itertools.product(names("retriever"), names("decision")))
-)
+@pytest.mark.parametrize("decision", names("decision"))
+@pytest.mark.parametrize("retriever", names("retriever"))
 def test_a_batch_gives_what_each_sequence_gives_alone(catalog, retriever, decision):
+    early = {halting: [] for halting in names("halting")}
     for cell, halting in itertools.product(names("cell"), names("halting")):
         parts = dict(zip(SLOTS, (retriever, decision, cell, halting), strict=True))
         for modulation in _modulations(decision):
-            sets = ["model.width=8", *modulation]
+            sets = ["model.width=8", *modulation, *SOON.get(halting, [])]
             encoder = assemble(read_spec(catalog, parts=parts, sets=sets), catalog).model.encoder.eval()
-            _same_alone(encoder, f"{parts} {modulation}")
+            with torch.no_grad():  # eager scores, so that sequences halt, and at different times
+                encoder.scorer.score.weight.mul_(3)
+                encoder.scorer.score.bias.fill_(4)
+            early[halting].append(_same_alone(encoder, f"{parts} {modulation}"))
+    assert any(early["threshold"])
+    assert all(early["fixed-depth"])
+    assert not any(early["never"])
 
 
 def _modulations(decision):
@@ -42,6 +45,7 @@ def _modulations(decision):
 
 @torch.no_grad()
 def _same_alone(encoder, title):
+    """Assert it, and tell whether a sequence stopped before it had to."""
     generator = torch.Generator().manual_seed(7)
     inputs = torch.randn(len(LENGTHS), max(LENGTHS), 8, generator=generator)
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS).unsqueeze(1)
@@ -52,3 +56,4 @@ def _same_alone(encoder, title):
         assert (together.vector[row] - alone.vector[0]).abs().max() <= 1e-5, f"{title}, sequence {row}"
         assert (together.penalty[row] - alone.penalty[0]).abs() <= 1e-5, f"{title}, sequence {row}"
         assert together.steps[row] == alone.steps[0], f"{title}, sequence {row}"
+    return bool((together.steps < mask.sum(1) - 1).any())

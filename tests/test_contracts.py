@@ -236,22 +236,28 @@ class GrowingCell(PlainCell):
         return 10 * (left - 2 * right) + super().forward(left, right)
 
 
+class RaisesInTraining(PlainCell):
+    def forward(self, left, right):
+        assert not self.training, "not in training"
+        return super().forward(left, right)
+
+
 class NarrowReadout(PlainCell):
     def readout(self, state):
         return state[..., :-1]
 
 
 class BatchHalting(PlainHalting):
-    def forward(self, exists, step):
+    def forward(self, exists, vectors, step):
         return exists.sum(1) >= exists.sum(1).mean()
 
 
 class MoodyHalting(PlainHalting):
     mood = False
 
-    def forward(self, exists, step):
+    def forward(self, exists, vectors, step):
         self.mood = not self.mood
-        return super().forward(exists, step) & self.mood
+        return super().forward(exists, vectors, step) & self.mood
 
 
 class SeededHalting(PlainHalting):
@@ -259,8 +265,8 @@ class SeededHalting(PlainHalting):
         super().__init__()
         self.secret = torch.initial_seed() == 0
 
-    def forward(self, exists, step):
-        return super().forward(exists, step) & self.secret
+    def forward(self, exists, vectors, step):
+        return super().forward(exists, vectors, step) & self.secret
 
 
 class LimitedHalting(PlainHalting):
@@ -269,8 +275,8 @@ class LimitedHalting(PlainHalting):
 
 def halting(answer):
     class Broken(PlainHalting):
-        def forward(self, exists, step):
-            return answer(super().forward(exists, step))
+        def forward(self, exists, vectors, step):
+            return answer(super().forward(exists, vectors, step))
 
     return Broken
 
@@ -491,6 +497,14 @@ BROKEN = [
         bent_retriever(lambda v, near: near.float() if v.dtype == torch.bfloat16 else near),
         "bfloat16 became torch.float32",
     ),
+    (
+        "retriever_works_under_autocast",
+        bent_retriever(
+            lambda v, near: near.bfloat16().to(v.dtype) if torch.is_autocast_enabled("cpu") else near
+        ),
+        "in torch.float32: differs",
+    ),
+    ("retriever_learns", with_unused_parameter(PlainRetriever), "no gradient reaches the parameter 'unused'"),
     ("retriever_is_deterministic", bent_retriever(lambda v, near: noisy(near)), "a second time"),
     ("retriever_can_be_saved", ForgetfulRetriever, "left, loaded"),
     (
@@ -548,6 +562,12 @@ BROKEN = [
         "the gradient of the scores is 0",
     ),
     (
+        "decision_gives_probabilities",
+        decision(lambda u, may: sigmoid(u, may) * (1 + 1e-6)),
+        "a probability is 1.000001",
+    ),
+    ("decision_learns", with_unused_parameter(PlainDecision), "no gradient reaches the parameter 'unused'"),
+    (
         "decision_runs_on_any_device",
         decision(lambda u, may: on_the_cpu(sigmoid(u, may))),
         "fails on the meta device",
@@ -580,9 +600,20 @@ BROKEN = [
         "does not depend on its right child",
     ),
     (
-        "cell_knows_left_from_right",
-        cell(lambda new, left, right: torch.tanh(left + right)),
-        "the order of the children",
+        "cell_bears_a_child_of_zeros",
+        cell(lambda new, left, right: new + left / left.norm(dim=-1, keepdim=True)),
+        "a parent has NaN or infinity",
+    ),
+    (
+        "cell_bears_a_child_of_zeros",
+        cell(lambda new, left, right: new + right.norm(dim=-1, keepdim=True).sqrt()),
+        "the gradient of a child has NaN or infinity",
+    ),
+    ("cell_learns", RaisesInTraining, "not in training"),
+    (
+        "cell_runs_on_any_device",
+        cell(lambda new, left, right: new @ torch.eye(new.shape[-1])),
+        "was given tensors on cpu and meta",
     ),
     ("cell_learns", with_unused_parameter(PlainCell), "no gradient reaches the parameter 'unused'"),
     (
@@ -632,14 +663,14 @@ BROKEN = [
     (
         "encoder_sees_every_token",
         encoder(lambda vector, x: 2 * x[:, 0]),
-        "nothing depends on the tokens at [[0, 1]",
+        "the vector of sequence 0 does not depend on its token 1",
     ),
     ("encoder_learns", with_unused_parameter(MeanEncoder), "no gradient reaches the parameter 'unused'"),
     ("encoder_refuses_what_it_cannot_encode", CarelessEncoder, "no InputError was raised"),
     ("encoder_traces_truly", ChangedByTracing, "the vector, traced"),
     ("encoder_traces_truly", UnlikelyTrace, "c is not a probability"),
     ("encoder_runs_on_any_device", encoder(on_the_cpu), "fails on the meta device"),
-    ("encoder_works_under_autocast", encoder(nan_in_half_precision), "a vector has NaN or infinity"),
+    ("encoder_works_under_autocast", encoder(nan_in_half_precision), "in bfloat16: differs by up to nan"),
     ("encoder_is_deterministic", encoder(noisy), "a second time"),
     ("encoder_can_be_saved", ForgetfulEncoder, "loaded"),
     ("task_names_its_parts", task(vocabulary=("a", "a")), "repeats a token"),

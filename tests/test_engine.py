@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,12 +14,13 @@ from crvnn_core.testing.parts import (
     PlainCell,
     PlainDecision,
     PlainHalting,
-    PlainRetriever,
     PlainScorer,
     ScriptedDecision,
 )
+from crvnn_plugins.decisions import Tempered
 from crvnn_plugins.haltings import FixedDepth, Never, Threshold
 from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_plugins.retrievers.windowed import Windowed
 
 RETRIEVERS = ("adhoc", "adhoc-dense", "log-space", "log-space-dense", "windowed")
 
@@ -72,7 +72,7 @@ def test_table_1_of_the_paper(catalog, retriever):
         assert state.exists[0].tolist() == pytest.approx(exists)
         shown = [cell.name(node) if e == 1 else None for node, e in zip(state.nodes[0], exists, strict=True)]
         assert shown == sequence
-        assert bool(model.halting(state.exists, state.step)[0]) == (composed is not None)
+        assert bool(model.halting(state.exists, state.nodes, state.step)[0]) == (composed is not None)
         if composed is not None:
             compose, state = model.step(state)
             got = compose[0].tolist()
@@ -131,7 +131,7 @@ def slow_engine(model, inputs, mask):
         r = alpha[:, None] * model.cell(left_r, r) + (1 - alpha[:, None]) * r
         e, gained, steps = e * (1 - c), alpha, steps + 1
         real = e[first : first + n]
-        if not model.halting(real[None], steps)[0]:
+        if not model.halting(real[None], r[None], steps)[0]:
             break
     real = e[first : first + n]
     return model.cell.readout(r)[first + n - 1], -model.halt_penalty * torch.log(real[-1] / real.sum()), steps
@@ -177,17 +177,26 @@ def test_gradients_agree_with_algorithm_1_written_down_slowly(catalog, preset):
 
 
 def test_a_halted_sequence_keeps_its_bits_while_others_go_on():
-    model = engine()
-    long, short = torch.randn(1, 12, 4), torch.randn(1, 3, 4)
-    inputs = torch.cat([torch.nn.functional.pad(short, (0, 0, 0, 9)), long])
-    mask = torch.arange(12) < torch.tensor([[3], [12]])
-    traced = model(inputs, mask, trace=True)
-    stop = int(traced.steps[0])
-    assert stop < traced.steps[1]
-    exists = traced.trace.exists[:, 0]
-    assert torch.equal(exists[stop:], exists[stop].expand_as(exists[stop:]))
-    assert (traced.trace.compose[stop:, 0] == 0).all()
-    assert traced.trace.alive.tolist() == [2] * stop + [1] * int(traced.steps[1] - stop)
+    class OneStep(PlainDecision):
+        """Composes everything at once in short sequences, and slowly in long ones."""
+
+        def forward(self, scores, near, eligible):
+            return torch.where(eligible.sum(1, keepdim=True) <= 3, 1.0, 0.1) * eligible
+
+    model = engine(decision=OneStep())
+    inputs = torch.randn(3, 12, 4)
+    mask = torch.arange(12) < torch.tensor(
+        [[4], [12], [2]]
+    )  # one halts by itself, one goes on, one has no more steps
+    together = model(inputs, mask, trace=True)
+    assert together.steps.tolist() == [1, 11, 1]
+    for row, n in ((0, 4), (2, 2)):
+        alone = model(inputs[row : row + 1, :n], mask[row : row + 1, :n])
+        torch.testing.assert_close(together.vector[row], alone.vector[0], atol=1e-6, rtol=0)
+        exists = together.trace.exists[:, row]
+        assert torch.equal(exists[1:], exists[1].expand_as(exists[1:]))
+        assert (together.trace.compose[1:, row] == 0).all()
+    assert together.trace.alive.tolist() == [3] + [1] * 10
 
 
 def test_a_halted_sequence_is_no_longer_worked_on():
@@ -213,7 +222,7 @@ def test_positions_that_only_finished_sequences_had_are_dropped():
             return super().forward(left, right)
 
     class StopsTheLong(Halting):
-        def forward(self, exists, step):
+        def forward(self, exists, vectors, step):
             return (exists > 0).sum(1) < 6
 
     mask = torch.arange(9) < torch.tensor([[9], [4]])
@@ -314,7 +323,7 @@ def test_other_parts_that_return_the_wrong_shape_are_named_too():
             return scores[:, :1]
 
     class FloatHalting(PlainHalting):
-        def forward(self, exists, step):
+        def forward(self, exists, vectors, step):
             return exists.sum(1)
 
     for part, message in (
@@ -341,6 +350,7 @@ def test_input_that_cannot_be_encoded_is_refused_by_place():
         (torch.randn(2, 0, 4), torch.ones(2, 0, dtype=torch.bool), "empty"),
         (torch.randn(2, 3, 4), mask.float(), "bool mask"),
         (torch.randn(3, 4), mask, "takes inputs"),
+        (torch.randn(2, 3, 5), mask, "5 numbers wide, but the encoder was built for 4"),
     ):
         with pytest.raises(InputError, match=message):
             model(inputs, which)
@@ -352,12 +362,18 @@ def test_negative_settings_are_refused(option):
         engine(**{option: -1})
 
 
-def test_only_the_halting_test_makes_the_host_wait(monkeypatch):
-    model = engine(retriever=PlainRetriever())
+@pytest.mark.parametrize(
+    "decision", ["sigmoid", "modulated", "tempered", "gumbel-sigmoid", "straight-through", "stretched"]
+)
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_a_step_never_makes_the_host_wait(catalog, monkeypatch, retriever, decision):
+    spec = read_spec(catalog, parts={"retriever": retriever, "decision": decision}, sets=["model.width=4"])
+    model = assemble(spec, catalog).model.encoder
     state = model.begin(*tokens(6, 4))
-    for name in ("item", "tolist", "__bool__", "__float__", "__int__", "nonzero", "cpu"):
+    for name in ("item", "tolist", "__bool__", "__float__", "__int__", "__index__", "nonzero", "cpu"):
         monkeypatch.setattr(torch.Tensor, name, _waits)
     model.step(state)
+    assert model.to("meta").step(model.begin(*(t.to("meta") for t in tokens(6, 4))))[0].is_meta
 
 
 def _waits(*args, **kwargs):
@@ -369,5 +385,62 @@ def test_an_lstm_carries_both_parts_of_its_state(catalog):
     assert isinstance(model.cell, Cell)
     state = model.begin(torch.randn(1, 4, 64), torch.ones(1, 4, dtype=torch.bool))
     assert state.nodes.shape == (1, 6, 128)
-    assert evolve(state).nodes is state.nodes
     assert model(torch.randn(1, 4, 64), torch.ones(1, 4, dtype=torch.bool)).vector.shape == (1, 64)
+
+
+def test_a_halting_sees_what_the_nodes_are():
+    class WhenSmall(Halting):
+        def forward(self, exists, vectors, step):
+            assert vectors.shape == (*exists.shape, 4)
+            return vectors.abs().amax((1, 2)) > 1
+
+    inputs = torch.stack([torch.full((5, 4), 0.1), torch.full((5, 4), 3.0)])
+    model = engine(halting=WhenSmall(), cell=AddingCell(4), decision=ScriptedDecision([[]] * 9))
+    assert model(inputs, torch.ones(2, 5, dtype=torch.bool)).steps.tolist() == [1, 4]
+
+
+def test_padding_that_all_sequences_share_costs_nothing():
+    model = engine(boundaries=True)
+    mask = torch.arange(50) < torch.tensor([[5], [3]])
+    assert model.begin(torch.randn(2, 50, 4), mask).nodes.shape == (2, 7, 4)
+    assert model(torch.randn(2, 50, 4), mask, trace=True).trace.exists.shape[2] == 50
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's compiler does what torch warns of
+def test_the_engine_can_be_compiled(catalog):
+    model = assemble(read_spec(catalog, sets=["model.width=4"]), catalog).model.encoder.eval()
+    inputs, mask = torch.randn(2, 5, 4), torch.arange(5) < torch.tensor([[5], [3]])
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="eager")
+    torch.testing.assert_close(compiled(inputs, mask).vector, model(inputs, mask).vector)
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_autocast_keeps_the_nodes_in_float32(catalog, retriever):
+    model = assemble(read_spec(catalog, parts={"retriever": retriever}), catalog).model.encoder.eval()
+    inputs, mask = torch.randn(2, 40, 64).bfloat16(), torch.ones(2, 40, dtype=torch.bool)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        state = model.begin(inputs, mask)
+        _, after = model.step(state)
+        vector = model(inputs, mask).vector
+    assert after.nodes.dtype == after.exists.dtype == after.gained.dtype == torch.float32
+    torch.testing.assert_close(vector, model(inputs.float(), mask).vector, atol=0.06, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_a_model_of_another_type_stays_in_it(catalog, dtype):
+    model = assemble(read_spec(catalog), catalog).model.encoder.eval().to(dtype)
+    vector = model(torch.randn(2, 9, 64, dtype=dtype), torch.ones(2, 9, dtype=torch.bool)).vector
+    assert vector.dtype == dtype
+    assert vector.isfinite().all()
+
+
+def test_settings_of_parts_are_checked_in_python_too():
+    for build in (
+        lambda: Adhoc("float16"),
+        lambda: engine(penalise="nobody"),
+        lambda: Windowed(form="adhok"),
+        lambda: Tempered(schedule="steep"),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            build()

@@ -31,8 +31,8 @@ def published(seed=0, scale=1.0, **options):
 def test_the_authors_weights_give_the_same_vectors_penalties_and_steps(catalog, seed, scale):
     theirs, ours = published(seed, scale), reference(catalog)
     load_published_weights(ours, theirs.state_dict())
-    lengths = torch.tensor([30, 1, 2, 5, 18, 12])
-    inputs, mask = torch.randn(6, 30, WIDTH), torch.arange(30) < lengths.unsqueeze(1)
+    lengths = torch.tensor([60, 1, 2, 5, 18, 12])
+    inputs, mask = torch.randn(6, 60, WIDTH), torch.arange(60) < lengths.unsqueeze(1)
     encoding = ours(inputs, mask)
     for row, n in enumerate(lengths.tolist()):
         vector, penalty, steps = theirs(inputs[row, :n])

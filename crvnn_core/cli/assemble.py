@@ -72,10 +72,13 @@ def assemble_command(
       crvnn assemble --retriever log-space --cell lstm
       crvnn assemble my.toml --set model.width=128 --out runs/first
     """
+    import torch
+
     from crvnn_core.assembly import assemble
     from crvnn_core.probe import probe
     from crvnn_core.spec import read_spec, write_spec
 
+    torch.set_num_threads(1)  # a probe is so small that more threads only wait for each other
     named = {slot: name for slot, name in parts.items() if name is not None}
     resolved = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
     assembly = assemble(resolved, session.catalog)

@@ -64,18 +64,23 @@ def check_cell_sees_both_children(component: Component) -> None:
         finite(gradient, f"the gradient of the {side} child")
 
 
-def check_cell_knows_left_from_right(component: Component) -> None:
-    """Swapping the children changes the parent."""
+def check_cell_bears_a_child_of_zeros(component: Component) -> None:
+    """With a child that is all zeros, as where there is no neighbour, values and gradients are finite."""
     cell = build(component)
-    left, right = _children(cell)
-    assert bool((cell(left, right) - cell(right, left)).abs().max() > 1e-6), (
-        "the order of the children does not matter"
-    )
+    for zeroed in (0, 1):
+        children = [child.detach() for child in _children(cell)]
+        children[zeroed] = torch.zeros_like(children[zeroed])
+        leaves = [child.requires_grad_() for child in children]
+        parent = cell(*leaves)
+        finite(parent, "a parent")
+        parent.sum().backward()
+        for leaf in leaves:
+            finite(leaf.grad, "the gradient of a child")
 
 
 def check_cell_learns(component: Component) -> None:
-    """Gradients reach every parameter, those of the leaf transform included."""
-    cell = build(component)
+    """In training, gradients reach every parameter, those of the leaf transform included."""
+    cell = build(component).train()
     left, right = _children(cell)
     weights = random(WIDTH)  # a weighted sum: some cells normalise, so that a plain one would be constant
     gradients_reach(cell, (cell.readout(cell(cell(left, right), right)) * weights).sum())
@@ -129,7 +134,7 @@ CELL_CHECKS = (
     check_cell_keeps_its_shapes,
     check_cell_composes_each_pair_alone,
     check_cell_sees_both_children,
-    check_cell_knows_left_from_right,
+    check_cell_bears_a_child_of_zeros,
     check_cell_learns,
     check_cell_stays_finite_when_deep,
     check_cell_runs_on_any_device,

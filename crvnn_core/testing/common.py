@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from attrs import frozen
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from crvnn_core.component import Component
 from crvnn_core.errors import raised_at
@@ -80,20 +82,24 @@ def same(got: Tensor, want: Tensor, what: str, tolerance: float = TOLERANCE) -> 
     assert gap <= tolerance, f"{what}: differs by up to {gap:.2g} (allowed: {tolerance:g})"
 
 
-def finite(values: Tensor, what: str) -> None:
-    """Assert that there is no NaN or infinity."""
+def finite(values: Tensor | None, what: str) -> None:
+    """Assert that there is a tensor, with no NaN or infinity in it."""
+    assert values is not None, f"there is no such thing as {what}"
     assert bool(values.isfinite().all()), f"{what} has NaN or infinity in it"
 
 
 def gradients_reach(module: nn.Module, loss: Tensor) -> None:
-    """Assert that the loss depends on every parameter of the module."""
+    """Assert that the loss depends on every parameter of the module that is to be trained."""
+    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    if not trained:
+        return
     module.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    for name, parameter in module.named_parameters():
+    if loss.requires_grad:
+        loss.backward()  # type: ignore[no-untyped-call]
+    for name, parameter in trained.items():
         gradient = parameter.grad
-        assert gradient is not None and bool(gradient.abs().sum() > 0), (
-            f"no gradient reaches the parameter '{name}'"
-        )
+        reached = gradient is not None and bool(gradient.abs().sum() > 0)
+        assert reached, f"no gradient reaches the parameter '{name}'"
         finite(gradient, f"the gradient of '{name}'")
 
 
@@ -105,11 +111,23 @@ def saved_and_loaded(module: nn.Module, other: nn.Module) -> None:
     other.load_state_dict(torch.load(file, weights_only=True))
 
 
+class _OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses operations on tensors of several devices, which meta tensors by themselves often let pass."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor) and t.dim() > 0]
+        devices = {str(tensor.device) for tensor in tensors}
+        if len(devices) > 1:
+            raise RuntimeError(f"{func} was given tensors on {' and '.join(sorted(devices))}")
+        return func(*args, **(kwargs or {}))
+
+
 @contextmanager
 def no_stray_tensors() -> Iterator[None]:
     """Say in plain words what a tensor made on the wrong device does."""
     try:
-        yield
+        with _OneDevice():  # type: ignore[no-untyped-call]
+            yield
     except (RuntimeError, NotImplementedError) as error:
         raise AssertionError(
             "fails on the meta device, so it makes a tensor on a device of its own or looks at values: "

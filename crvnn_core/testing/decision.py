@@ -13,6 +13,7 @@ from crvnn_core.testing.common import (
     build,
     existences,
     finite,
+    gradients_reach,
     half_precision,
     no_stray_tensors,
     padded,
@@ -44,7 +45,7 @@ def check_decision_gives_probabilities(component: Component) -> None:
             assert chosen.shape == scores.shape, f"expected {list(scores.shape)}, got {list(chosen.shape)}"
             finite(chosen, "c")
             assert chosen.min() >= 0, f"a probability is {chosen.min():.3g}"
-            assert chosen.max() <= 1 + 1e-6, f"a probability is {chosen.max():.7f}"
+            assert chosen.max() <= 1, f"a probability is {chosen.max():.7f}"
 
 
 def check_decision_leaves_the_ineligible_alone(component: Component) -> None:
@@ -99,6 +100,12 @@ def check_decision_passes_gradients(component: Component) -> None:
         assert scale > 1 or bool(leaf.grad.abs().sum() > 0), "the gradient of the scores is 0"
 
 
+def check_decision_learns(component: Component) -> None:
+    """Gradients reach every parameter, if it has any."""
+    decision = build(component).train()
+    gradients_reach(decision, (decision(*_inputs()) ** 2).sum())
+
+
 def check_decision_runs_on_any_device(component: Component) -> None:
     """Every tensor is made on the device of the input."""
     with no_stray_tensors():
@@ -138,6 +145,7 @@ DECISION_CHECKS = (
     check_decision_treats_each_sequence_alone,
     check_decision_ignores_padding,
     check_decision_passes_gradients,
+    check_decision_learns,
     check_decision_runs_on_any_device,
     check_decision_works_under_autocast,
     check_decision_is_deterministic,

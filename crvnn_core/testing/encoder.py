@@ -74,23 +74,24 @@ def check_encoder_ignores_the_order_of_the_batch(component: Component) -> None:
 
 
 def check_encoder_sees_every_token(component: Component) -> None:
-    """The vector of a sequence depends on each of its tokens."""
+    """The vector of a sequence depends on each of its tokens, and its gradient is finite."""
     mask = padded()
     encoder = _encoder(component)
     inputs = random(*mask.shape, WIDTH).requires_grad_()
-    (encoder(inputs, mask).vector * random(encoder.width)).sum().backward()
-    assert inputs.grad is not None
+    vector = encoder(inputs, mask).vector
+    vector.sum().backward()
     finite(inputs.grad, "the gradient of the input")
-    blind = (inputs.grad.abs().sum(2) == 0) & mask
-    assert not bool(blind.any()), (
-        f"nothing depends on the tokens at {blind.nonzero().tolist()} (sequence, position)"
-    )
+    for row, position in mask.nonzero().tolist():
+        changed = inputs.detach().clone()
+        changed[row, position] += 5 * random(WIDTH, seed=11)
+        moved = (encoder(changed, mask).vector[row] - vector[row]).abs().max()
+        assert bool(moved > 0), f"the vector of sequence {row} does not depend on its token {position}"
 
 
 def check_encoder_learns(component: Component) -> None:
-    """Gradients reach every parameter."""
+    """In training, gradients reach every parameter."""
     mask = padded()
-    encoder = _encoder(component)
+    encoder = _encoder(component).train()
     encoding = encoder(random(*mask.shape, WIDTH), mask)
     gradients_reach(encoder, (encoding.vector * random(encoder.width)).sum() + encoding.penalty.sum())
 
@@ -140,12 +141,13 @@ def check_encoder_runs_on_any_device(component: Component) -> None:
 
 
 def check_encoder_works_under_autocast(component: Component) -> None:
-    """Under autocast vectors are finite, and gradients too."""
+    """Under autocast vectors are close, even of bfloat16 inputs, and gradients finite."""
     mask = padded()
-    encoder = _encoder(component)
+    encoder, inputs = _encoder(component), random(*mask.shape, WIDTH)
+    exact = encoder(inputs.bfloat16().float(), mask).vector
     with half_precision():
-        encoding = encoder(random(*mask.shape, WIDTH), mask)
-    finite(encoding.vector, "a vector")
+        encoding = encoder(inputs.bfloat16(), mask)
+    same(encoding.vector.float(), exact, "in bfloat16", tolerance=0.1)
     gradients_reach(encoder, (encoding.vector * random(encoder.width)).sum() + encoding.penalty.sum())
 
 

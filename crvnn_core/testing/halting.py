@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from crvnn_core.component import Component
+from crvnn_core.interfaces import Halting
 from crvnn_core.testing.common import (
+    WIDTH,
     build,
     existences,
     half_precision,
     no_stray_tensors,
     padded,
+    random,
     saved_and_loaded,
 )
+
+
+def _ask(halting: Halting, exists: Tensor, step: int = 1) -> Tensor:
+    """Its answer for some existence [B, n], with vectors that depend on the position only."""
+    vectors = random(exists.shape[1], WIDTH).expand(len(exists), -1, -1)
+    return halting(exists, vectors * (exists > 0).unsqueeze(-1), step)
 
 
 def check_halting_answers_for_each_sequence(component: Component) -> None:
     """The answer is one bool for each sequence."""
     mask = padded()
-    going = build(component)(existences(mask), 1)
+    going = _ask(build(component), existences(mask))
     assert going.shape == (len(mask),), f"expected [{len(mask)}], got {list(going.shape)}"
     assert going.dtype == torch.bool, f"expected bool, got {going.dtype}"
 
@@ -29,9 +39,9 @@ def check_halting_treats_each_sequence_alone(component: Component) -> None:
     halting = build(component)
     for seed in range(20):
         exists = existences(mask, seed) ** 4
-        together = halting(exists, 2)
+        together = _ask(halting, exists, 2)
         for row, n in enumerate(mask.sum(1).tolist()):
-            alone = halting(exists[row : row + 1, :n], 2)
+            alone = _ask(halting, exists[row : row + 1, :n], 2)
             assert together[row] == alone[0], (
                 f"sequence {row} goes on: {bool(together[row])} in a batch, {bool(alone[0])} alone"
             )
@@ -39,7 +49,7 @@ def check_halting_treats_each_sequence_alone(component: Component) -> None:
 
 def check_halting_lets_fresh_sequences_go_on(component: Component) -> None:
     """While every token still exists there is work to do, so a sequence of two or more goes on."""
-    going = build(component)(padded((5, 3, 2)).float(), 1)
+    going = _ask(build(component), padded((5, 3, 2)).float())
     assert bool(going.all()), f"stops before anything was composed: {going.tolist()}"
 
 
@@ -49,10 +59,14 @@ def check_halting_has_a_sensible_limit(component: Component) -> None:
     assert limit is None or (isinstance(limit, int) and limit > 0), f"limit is {limit!r}"
 
 
+def _meta() -> tuple[Tensor, Tensor]:
+    return torch.rand(2, 5, device="meta"), torch.rand(2, 5, WIDTH, device="meta")
+
+
 def check_halting_runs_on_any_device(component: Component) -> None:
     """Every tensor is made on the device of the input."""
     with no_stray_tensors():
-        assert build(component).to("meta")(torch.rand(2, 5, device="meta"), 1).is_meta
+        assert build(component).to("meta")(*_meta(), 1).is_meta
 
 
 def check_halting_works_under_autocast(component: Component) -> None:
@@ -60,15 +74,15 @@ def check_halting_works_under_autocast(component: Component) -> None:
     exists = existences(padded())
     halting = build(component)
     with half_precision():
-        going = halting(exists, 1)
-    assert going.tolist() == halting(exists, 1).tolist()
+        going = _ask(halting, exists)
+    assert going.tolist() == _ask(halting, exists).tolist()
 
 
 def check_halting_is_deterministic(component: Component) -> None:
     """In evaluation the same input gives the same answer twice."""
     exists = existences(padded()) ** 4
     halting = build(component)
-    assert halting(exists, 1).tolist() == halting(exists, 1).tolist()
+    assert _ask(halting, exists).tolist() == _ask(halting, exists).tolist()
 
 
 def check_halting_can_be_saved(component: Component) -> None:
@@ -76,7 +90,7 @@ def check_halting_can_be_saved(component: Component) -> None:
     exists = existences(padded()) ** 4
     one, two = build(component), build(component, seed=9)
     saved_and_loaded(one, two)
-    assert one(exists, 1).tolist() == two(exists, 1).tolist()
+    assert _ask(one, exists).tolist() == _ask(two, exists).tolist()
 
 
 HALTING_CHECKS = (

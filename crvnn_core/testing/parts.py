@@ -105,7 +105,7 @@ class BracketingCell(Cell):
 class PlainHalting(Halting):
     """Stops when at most one token exists with more than a hundredth."""
 
-    def forward(self, exists: Tensor, step: int) -> Tensor:
+    def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
         return (exists > 0.01).sum(1) > 1
 
 

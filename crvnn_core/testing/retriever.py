@@ -7,10 +7,11 @@ from torch import Tensor
 
 from crvnn_core.component import Component
 from crvnn_core.testing.common import (
+    TOLERANCE,
     WIDTH,
     build,
     existences,
-    finite,
+    gradients_reach,
     half_precision,
     no_stray_tensors,
     padded,
@@ -137,20 +138,27 @@ def check_retriever_runs_on_any_device(component: Component) -> None:
 
 
 def check_retriever_works_under_autocast(component: Component) -> None:
-    """Under autocast, bfloat16 values come back as bfloat16, and close."""
+    """Under autocast, values come back in their own type: float32 as exact as ever, bfloat16 close."""
     mask = padded()
     exists, values = existences(mask), random(*mask.shape, WIDTH)
     retriever = build(component)
     exact = retriever(exists, mask)
+    to_left, to_right = exact.left(values), exact.right(values)
     with half_precision():
         near = retriever(exists, mask)
-        for got, want in (
-            (near.left(values.bfloat16()), exact.left(values)),
-            (near.right(values.bfloat16()), exact.right(values)),
-        ):
-            assert got.dtype == torch.bfloat16, f"bfloat16 became {got.dtype}"
-            finite(got, "a neighbour's value")
-            same(got[mask].float(), want[mask], "in bfloat16", tolerance=0.1)
+        for side, want in ((near.left, to_left), (near.right, to_right)):
+            for dtype, tolerance in ((torch.float32, TOLERANCE), (torch.bfloat16, 0.1)):
+                got = side(values.to(dtype))
+                assert got.dtype == dtype, f"{dtype} became {got.dtype}"
+                same(got[mask].float(), want[mask], f"in {dtype}", tolerance)
+
+
+def check_retriever_learns(component: Component) -> None:
+    """Gradients reach every parameter, if it has any."""
+    mask = padded()
+    retriever, values = build(component).train(), random(*mask.shape, WIDTH)
+    near = retriever(existences(mask), mask)
+    gradients_reach(retriever, (near.left(values) ** 2 + near.right(values) ** 2)[mask].sum())
 
 
 def check_retriever_is_deterministic(component: Component) -> None:
@@ -182,6 +190,7 @@ RETRIEVER_CHECKS = (
     check_retriever_has_true_gradients,
     check_retriever_runs_on_any_device,
     check_retriever_works_under_autocast,
+    check_retriever_learns,
     check_retriever_is_deterministic,
     check_retriever_can_be_saved,
 )

@@ -60,8 +60,8 @@ def check_scorer_ignores_padding(component: Component) -> None:
 
 
 def check_scorer_learns(component: Component) -> None:
-    """Gradients reach every parameter and the vectors."""
-    scorer = build(component)
+    """In training, gradients reach every parameter and the vectors."""
+    scorer = build(component).train()
     vectors, near, gained, mask = _inputs()
     vectors.requires_grad_()
     gradients_reach(scorer, (scorer(vectors, near, gained)[mask] ** 2).sum())

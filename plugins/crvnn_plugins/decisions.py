@@ -20,8 +20,10 @@ def relax(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Mod
     elif modulation == "paper":
         rivals = [scores, near.left(scores), near.right(scores), torch.zeros_like(scores)]
         chosen = torch.softmax(torch.stack(rivals, -1), -1)[..., 0]
-    else:
+    elif modulation == "reference":
         chosen = _reference(scores, near, eligible)
+    else:
+        raise ValueError(f"modulation must be 'none', 'paper' or 'reference', not {modulation!r}")
     return chosen * eligible
 
 
@@ -73,6 +75,8 @@ class Tempered(Decision, Scheduled):
     ) -> None:
         super().__init__()
         _expect_positive(start=start, end=end)
+        if schedule not in ("linear", "exponential"):
+            raise ValueError(f"schedule must be 'linear' or 'exponential', not {schedule!r}")
         self.start, self.end, self.schedule, self.modulation = start, end, schedule, modulation
         self.add_progress()
 

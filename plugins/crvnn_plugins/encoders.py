@@ -30,7 +30,7 @@ class LeftToRight(_FixedStructure):
         self.start = nn.Parameter(torch.randn(width))
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
-        checked_lengths(inputs, mask)
+        checked_lengths(inputs, mask, self.width)
         leaves = self._leaves(inputs, mask)
         state = self.cell.leaf(self.start.to(inputs.dtype)).to(inputs.dtype).expand_as(leaves[:, 0])
         for position in range(leaves.shape[1]):
@@ -43,7 +43,7 @@ class Balanced(_FixedStructure):
     """The cell along balanced trees: a span of n tokens splits after its first ceil(n / 2), and so on down."""
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
-        lengths = checked_lengths(inputs, mask)
+        lengths = checked_lengths(inputs, mask, self.width)
         # Rows of one flat list of nodes: the leaves of all sequences, then the parents level by level.
         nodes = self._leaves(inputs, mask).flatten(0, 1)
         levels: list[list[tuple[int, int, int, int]]] = []

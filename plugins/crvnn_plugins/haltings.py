@@ -20,14 +20,14 @@ class Threshold(Halting):
             raise ValueError(f"epsilon must be at least 0 and below 1, not {epsilon}")
         self.epsilon = epsilon
 
-    def forward(self, exists: Tensor, step: int) -> Tensor:
+    def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
         return (exists > self.epsilon).sum(1) > 1
 
 
 class Never(Halting):
     """Lets every sequence take as many steps as it can."""
 
-    def forward(self, exists: Tensor, step: int) -> Tensor:
+    def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
         return torch.ones(len(exists), dtype=torch.bool, device=exists.device)
 
 

@@ -38,6 +38,7 @@ def demo(steps: int, seed: int) -> None:
 
     from crvnn_core import assemble, batches, create_plugin_manager, fit, read_catalog, read_spec
 
+    torch.set_num_threads(1)  # for matrices as small as these, more threads only wait for each other
     catalog = read_catalog(create_plugin_manager())
     sets = [*_SETTINGS, f"seed={seed}", f"training.steps={steps}"]
     click.echo("1. Assembling the paper's model for ListOps expressions of at most 9 tokens ...")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -30,9 +32,8 @@ class LogSpaceDense(Retriever):
         return _both_sides(lambda e: _log_space(e, self.guard), wide(exists * mask))
 
 
-def _both_sides(to_right: object, exists: Tensor) -> MatrixNeighbourhood:
+def _both_sides(to_right: Callable[[Tensor], Tensor], exists: Tensor) -> MatrixNeighbourhood:
     """The left matrix is the right matrix of the sequence read backwards."""
-    assert callable(to_right)
     return MatrixNeighbourhood(to_right(exists.flip(1)).flip(1, 2), to_right(exists))
 
 

@@ -29,6 +29,8 @@ class Adhoc(Retriever):
 
     def __init__(self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto") -> None:
         super().__init__()
+        if accumulate not in ("auto", "float64", "float32-pairs"):
+            raise ValueError(f"accumulate must be 'auto', 'float64' or 'float32-pairs', not {accumulate!r}")
         self.accumulate = accumulate
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:

@@ -23,6 +23,8 @@ class Windowed(Retriever):
         super().__init__()
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
+        if form not in ("adhoc", "log-space"):
+            raise ValueError(f"form must be 'adhoc' or 'log-space', not {form!r}")
         self.k, self.form = k, form
         self.reach = k
 
@@ -36,7 +38,7 @@ class Windowed(Retriever):
         seen = torch.stack([_shift(exists, o) for o in range(1, k + 1)], 2)
         if self.form == "adhoc":
             before = seen.cumsum(2) - seen
-            return torch.minimum(seen, (1 - before).clamp(min=0))
+            return torch.where(before + seen <= 1, seen, (1 - before).clamp(min=0))
         nearer = torch.ones_like(seen[:, :, 0])
         weights = []
         for o in range(k):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import field, frozen
-from attrs.validators import matches_re
 
 #: Every slot, in the order in which a model is put together.
 SLOTS = ("retriever", "scorer", "decision", "cell", "halting", "encoder", "task", "optimizer", "observer")
@@ -27,7 +27,12 @@ FILLED_IN = {
     "halting": "the halting that the spec names",
 }
 
-_NAME = matches_re(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+def _check_name(instance: object, attribute: object, value: str) -> None:
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", value):
+        raise ValueError(
+            f"a name is made of small letters, digits and hyphens, as in 'my-cell'; got {value!r}"
+        )
 
 
 def _loadable(instance: object, attribute: object, value: Callable[..., Any] | str) -> None:
@@ -35,10 +40,11 @@ def _loadable(instance: object, attribute: object, value: Callable[..., Any] | s
         raise ValueError(f"build must be a callable or 'package.module:Name', not {value!r}")
 
 
-def _resolved(annotation: Any, scope: Mapping[str, Any]) -> Any:
+def _resolved(annotation: Any, build: object) -> Any:
     """An annotation that may have been written as text; nothing if its names are for type checkers only."""
     if not isinstance(annotation, str):
         return annotation
+    scope = vars(sys.modules.get(getattr(build, "__module__", ""), builtins))
     try:
         return eval(annotation, dict(scope))
     except NameError:
@@ -54,7 +60,7 @@ class Component:
     for the contract to build it with, needed only where a parameter has no default.
     """
 
-    name: str = field(validator=_NAME)
+    name: str = field(validator=_check_name)
     build: Callable[..., Any] | str = field(validator=_loadable)
     summary: str = field(default="", kw_only=True)
     example: Mapping[str, Any] = field(factory=dict, kw_only=True)
@@ -70,10 +76,12 @@ class Component:
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The parameters of ``build`` by name, with annotations resolved where they can be."""
         build = self.load()
-        found = inspect.signature(build).parameters.values()
-        scope = vars(sys.modules.get(getattr(build, "__module__", ""), builtins))
+        try:
+            found = inspect.signature(build, eval_str=True).parameters.values()
+        except NameError:  # some names are for type checkers only
+            found = inspect.signature(build).parameters.values()
         return {
-            p.name: p.replace(annotation=_resolved(p.annotation, scope))
+            p.name: p.replace(annotation=_resolved(p.annotation, build))
             for p in found
             if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         }
@@ -93,6 +101,6 @@ class Component:
 class Preset:
     """A named variant: the part of a spec's ``[model]`` table that it sets."""
 
-    name: str = field(validator=_NAME)
+    name: str = field(validator=_check_name)
     model: Mapping[str, Any]
     summary: str = field(default="", kw_only=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import torch
 from attrs import evolve, frozen
 from torch import Tensor
 
-from crvnn_core.errors import InputError
+from crvnn_core.errors import InputError, UnknownNameError, nearest
 from crvnn_core.interfaces import Example, Task
 
 PADDING, UNKNOWN = 0, 1  # the first two rows of every embedding
@@ -52,6 +52,10 @@ class Vocabulary:
         for row, sequence in enumerate(sequences):
             if not sequence:
                 raise InputError(f"sequence {row} is empty: there is nothing to encode")
+            if isinstance(sequence, str):
+                raise InputError(
+                    f"sequence {row} is a text, not tokens; task.tokenize({sequence!r}) makes tokens of it"
+                )
         if not sequences:
             raise InputError("there are no sequences to encode")
         longest = max(map(len, sequences))
@@ -74,7 +78,29 @@ def collate(examples: Sequence[Example], vocabulary: Vocabulary) -> Batch:
 
 def batches(task: Task, split: str, size: int, seed: int) -> Iterator[Batch]:
     """The examples of a split, ``size`` at a time."""
+    if split not in task.splits:
+        raise UnknownNameError(
+            f"no split is called '{split}'.{nearest(split, task.splits)} There are {task.splits}."
+        )
     vocabulary = Vocabulary(task.vocabulary)
-    examples: Iterable[Example] = iter(task.examples(split, seed))
+    examples = (_checked(task, split, number, each) for number, each in enumerate(task.examples(split, seed)))
     while chunk := list(islice(examples, size)):
         yield collate(chunk, vocabulary)
+
+
+def _checked(task: Task, split: str, number: int, example: Example) -> Example:
+    """An example as a task must give it; an error that names its place if it is not."""
+    fault = ""
+    if not isinstance(example, Example):
+        fault = f"is {example!r}, not a crvnn_core.Example"
+    elif len(example.sequences) != task.arity:
+        fault = f"has {len(example.sequences)} sequences; the task's arity is {task.arity}"
+    elif not all(example.sequences):
+        fault = "has an empty sequence"
+    elif any(isinstance(sequence, str) for sequence in example.sequences):
+        fault = "has a text for a sequence; give a tuple of tokens"
+    elif not isinstance(example.label, int) or not 0 <= example.label < len(task.classes):
+        fault = f"has the label {example.label!r}; labels are 0 to {len(task.classes) - 1}"
+    if fault:
+        raise InputError(f"example {number} of the split '{split}' {fault}")
+    return example

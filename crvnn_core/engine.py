@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -9,7 +10,7 @@ from attrs import define, field
 from torch import Tensor, nn
 
 from crvnn_core.errors import ContractError
-from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Retriever, Scorer
+from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
 from crvnn_core.neighbourhoods import Remembered
 from crvnn_core.state import State, checked_lengths
 from crvnn_core.trace import Recorder
@@ -40,8 +41,8 @@ class Recursion(Encoder):
         extra_steps: int = 0,
     ) -> None:
         super().__init__(width)
-        if max_steps < 0 or extra_steps < 0 or halt_penalty < 0:
-            raise ValueError("max_steps, extra_steps and halt_penalty cannot be negative")
+        if max_steps < 0 or extra_steps < 0 or not 0 <= halt_penalty < math.inf:
+            raise ValueError("max_steps, extra_steps and halt_penalty cannot be negative, nor infinite")
         if penalise not in ("all", "unhalted"):
             raise ValueError(f"penalise must be 'all' or 'unhalted', not {penalise!r}")
         self.retriever, self.scorer, self.decision = retriever, scorer, decision
@@ -65,7 +66,7 @@ class Recursion(Encoder):
 
     def step(self, state: State) -> tuple[Tensor, State]:
         """One pass over every sequence: the composition probabilities, and the state after them."""
-        near = Remembered(self.retriever(state.exists, state.present))
+        near = Remembered(_expect_neighbours(self.retriever, self.retriever(state.exists, state.present)))
         scores = self.scorer(self.cell.readout(state.nodes), near, state.gained)
         _expect_shape(self.scorer, "scorer", scores, state.exists.shape)
         compose = self.decision(scores.to(state.exists.dtype), near, state.eligible)  # c [B, N]
@@ -101,6 +102,9 @@ class Recursion(Encoder):
             inputs = torch.where((place == count).unsqueeze(-1), self.end.to(inputs.dtype), inputs)
         nodes = self.cell.leaf(inputs).to(inputs.dtype)
         _expect_shape(self.cell, "leaf transform of cell", nodes, (*inputs.shape[:2], self.cell.state_width))
+        _expect_shape(
+            self.cell, "read-out of cell", self.cell.readout(nodes), (*inputs.shape[:2], self.width)
+        )
         present = place < count + self._offset
         kept = torch.float64 if nodes.dtype == torch.float64 else torch.float32
         return State(
@@ -156,11 +160,10 @@ class _Finished:
             return [True] * len(state.lengths)
         vectors = self.engine.cell.readout(state.nodes).detach()
         willing = self.engine.halting((state.exists * state.tokens).detach(), vectors, state.step)
-        if willing.shape != state.rows.shape or willing.dtype != torch.bool:
-            raise ContractError(
-                f"halting {type(self.engine.halting).__name__} returned {willing.dtype} {list(willing.shape)}; "
-                f"it must return a bool for each sequence, {list(state.rows.shape)}"
-            )
+        _expect_shape(self.engine.halting, "halting", willing, state.rows.shape)
+        if willing.dtype != torch.bool:
+            kind = type(self.engine.halting).__name__
+            raise ContractError(f"halting {kind} returned {willing.dtype}; it must return bools", "halting")
         answer: list[bool] = willing.tolist()
         return answer
 
@@ -189,7 +192,23 @@ class _Finished:
 
 
 def _expect_shape(part: nn.Module, role: str, got: Tensor, shape: tuple[int, ...]) -> None:
-    if got.shape != shape:
+    """Refuse what is no tensor of this shape; the last word of ``role`` is the slot."""
+    slot = role.split()[-1]
+    if not isinstance(got, Tensor):
         raise ContractError(
-            f"{role} {type(part).__name__} returned the shape {list(got.shape)}; {list(shape)} was expected"
+            f"{role} {type(part).__name__} returned a {type(got).__name__}, not a tensor", slot
         )
+    if got.shape != shape:
+        had, wanted = list(got.shape), list(shape)
+        raise ContractError(
+            f"{role} {type(part).__name__} returned the shape {had}; {wanted} was expected", slot
+        )
+
+
+def _expect_neighbours(part: nn.Module, got: Neighbourhood) -> Neighbourhood:
+    if not isinstance(got, Neighbourhood):
+        kind = type(got).__name__
+        raise ContractError(
+            f"retriever {type(part).__name__} returned a {kind}, not a Neighbourhood", "retriever"
+        )
+    return got

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
 
@@ -19,6 +22,10 @@ class InputError(CrvnnError):
 
 class ContractError(CrvnnError):
     """A component did not keep a promise of its slot."""
+
+    def __init__(self, message: str, slot: str = "") -> None:
+        super().__init__(message)
+        self.slot = slot
 
 
 class PluginError(CrvnnError):
@@ -58,10 +65,26 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
+#: What a stranger's code may raise and must not get away with: leaving the program is one of these.
+FAILURES = (Exception, SystemExit)
+
+
 def raised_at(error: BaseException) -> str:
-    """``Type: message (file.py:12)``, with the innermost line that raised."""
+    """``Type: message (file.py:12)``, with the line to look at: the innermost that is neither ours nor torch's."""
     if isinstance(error, SyntaxError):  # raised by the parser, about a line that never ran
         return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
-    frames = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
-    places = [f" ({file}:{line})" for file, line in frames if not file.startswith("<frozen ")]
-    return f"{type(error).__name__}: {error}{''.join(places[-1:])}"
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    frames = [(file, line) for file, line in frames if not file.startswith("<frozen ")]
+    theirs = [(file, line) for file, line in frames if not file.startswith(_blameless())]
+    place = "".join(f" ({file}:{line})" for file, line in (theirs or frames)[-1:])
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _blameless() -> tuple[str, ...]:
+    """Directories in which a plug-in's mistake may come to light, but not lie."""
+    packages = [sys.modules.get(name) for name in ("crvnn_core", "torch", "pluggy", "attr", "click")]
+    files = [module.__file__ for module in packages if module is not None and module.__file__]
+    return (
+        *(os.path.join(os.path.dirname(file), "") for file in files),
+        sysconfig.get_path("stdlib") + os.sep,
+    )

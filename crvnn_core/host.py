@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from crvnn_core import hooks
 from crvnn_core.component import SLOTS, Component, Preset
-from crvnn_core.errors import PluginError, UnknownNameError, nearest, raised_at
+from crvnn_core.errors import FAILURES, PluginError, UnknownNameError, nearest, raised_at
 
 if TYPE_CHECKING:
     import click
@@ -72,7 +72,7 @@ class Host(pluggy.PluginManager):
             try:
                 returned = implementation.function()
                 records = list(returned) if isinstance(returned, Iterable) else None
-            except Exception as error:
+            except FAILURES as error:
                 raise PluginError(
                     f"{hook} of plug-in '{source.plugin}' ({source}) raised {raised_at(error)}"
                 ) from error
@@ -90,7 +90,12 @@ def create_plugin_manager(*plugins: object, entry_points: bool = True, files: It
         for entry in sorted(_installed(), key=lambda found: found.name):
             _admit_installed(host, entry)
     for path in files:
-        host.admit(_import_file(Path(path)), Source(str(path), str(path), ""))
+        module = _import_file(Path(path))
+        host.admit(module, Source(str(path), str(path), ""))
+        if host.get_hookcallers(module) == []:
+            raise PluginError(
+                f"--plugin {path}: the file offers nothing; mark its hooks with '@crvnn_core.hookimpl'"
+            )
     for plugin in plugins:
         name = getattr(plugin, "__name__", type(plugin).__name__)
         host.admit(plugin, Source(name, *_package_of(name.partition(".")[0])))
@@ -107,7 +112,7 @@ def _admit_installed(host: Host, entry: EntryPoint) -> None:
     )
     try:
         plugin = entry.load()
-    except Exception as error:  # whatever a stranger's module raises must not take the others down
+    except FAILURES as error:  # whatever a stranger's module raises must not take the others down
         host.broken.append(BrokenPlugin(source, raised_at(error)))
         return
     host.admit(plugin, source)
@@ -123,7 +128,7 @@ def _import_file(path: Path) -> object:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except FAILURES as error:
         del sys.modules[spec.name]
         raise PluginError(f"--plugin {path}: the file could not be imported: {raised_at(error)}") from error
     return module
@@ -147,10 +152,12 @@ def _check_hooks(plugin: object, source: Source) -> None:
                 f"plug-in '{source.plugin}' ({source}): there is no hook '{name}'.{nearest(name, known)}\n"
                 f"Hooks: {', '.join(known)}."
             )
-        if not marked and name in known:
+        own = getattr(value, "__module__", None) == getattr(plugin, "__name__", None)
+        if not marked and (name in known or (own and name.startswith("crvnn_"))):
+            guess = "" if name in known else nearest(name, known)
             raise PluginError(
                 f"plug-in '{source.plugin}' ({source}): '{name}' lacks its '@crvnn_core.hookimpl', "
-                "so it would never be called."
+                f"so it would never be called.{guess}"
             )
 
 
@@ -173,6 +180,10 @@ class Catalog:
 
     def find(self, slot: str, name: str) -> Offer:
         """The component called ``name`` in ``slot``; an error that knows the nearest name if there is none."""
+        if slot not in self.components:
+            raise UnknownNameError(
+                f"no slot is called '{slot}'.{nearest(slot, SLOTS)}\nSlots: {', '.join(SLOTS)}."
+            )
         offers = self.components[slot]
         if name not in offers:
             raise UnknownNameError("\n".join(self.unknown(slot, name)))
@@ -239,6 +250,8 @@ def _expect(record: object, kind: type, hook: str, source: Source) -> None:
 
 
 def _clash(slot: str, name: str, first: Source, second: Source) -> PluginError:
+    if first == second:
+        return PluginError(f"plug-in '{first.plugin}' ({first}) offers the {slot} '{name}' twice")
     return PluginError(
         f"two plug-ins offer a {slot} called '{name}': '{first.plugin}' ({first}) and "
         f"'{second.plugin}' ({second}). Rename one of them, or uninstall its package."

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from crvnn_core.data import PADDING, Batch, Vocabulary
+from crvnn_core.errors import ContractError
 from crvnn_core.interfaces import Encoder, Encoding, Task
 
 
@@ -77,6 +78,12 @@ class Model(nn.Module):
             self.encoder(self.dropout(self.project(self.embed(tokens.ids))), tokens.mask, trace=trace)
             for tokens in batch.sequences
         )
+        for encoding in encodings:
+            if not isinstance(encoding, Encoding):
+                kind = type(self.encoder).__name__
+                raise ContractError(
+                    f"encoder {kind} returned a {type(encoding).__name__}, not a crvnn_core.Encoding"
+                )
         return Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
 
     @torch.no_grad()

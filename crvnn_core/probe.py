@@ -8,9 +8,9 @@ import torch
 from attrs import frozen
 
 from crvnn_core.assembly import Assembly
-from crvnn_core.cost import counted
-from crvnn_core.data import batches
-from crvnn_core.errors import ContractError, CrvnnError, PluginError, raised_at
+from crvnn_core.cost import Cost, counted
+from crvnn_core.data import Batch, batches
+from crvnn_core.errors import FAILURES, ContractError, CrvnnError, PluginError, raised_at
 from crvnn_core.model import Output
 
 _MODEL_SLOTS = ("retriever", "scorer", "decision", "cell", "halting")
@@ -44,38 +44,37 @@ class Probe:
 
 def probe(assembly: Assembly, size: int = 16) -> Probe:
     """Run a batch of the task's training data through the model and back."""
-    split = assembly.task.splits[0]
-    batch = next(batches(assembly.task, split, size, assembly.spec.seed), None)
-    if batch is None:
-        raise CrvnnError(
-            f"task '{assembly.spec.task.name}': the split '{split}' has no examples to try the model on"
-        )
-    assembly.optimizer(), assembly.observers()  # would they be built?
-    model = assembly.model.train()
-    batch = batch.to(model.embed.weight.device)
+    batch = _first_batch(assembly, size)
+    model, cost = assembly.model.train(), Cost()
     try:
-        with torch.no_grad(), counted(model.encoder, _MODEL_SLOTS) as cost:
+        with torch.no_grad(), counted(model.encoder, _MODEL_SLOTS, cost):
             model(batch)
+        cost.running[:] = ["rest"]
         began = time.perf_counter()
         output: Output = model(batch)
         loss = output.loss(batch.labels)
         model.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+    except ContractError as error:
+        slot = error.slot or cost.running[-1]
+        raise ContractError(f"{_title(assembly, slot)}: {error}", slot) from error
     except CrvnnError:
         raise
-    except Exception as error:
-        raise PluginError(
-            f"the probe failed in a component of {_packages(assembly)}: {raised_at(error)}"
-        ) from error
+    except FAILURES as error:
+        raise PluginError(f"{_title(assembly, cost.running[-1])} failed: {raised_at(error)}") from error
     seconds = time.perf_counter() - began
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     if not torch.isfinite(norm + loss.detach()):
+        where = _title(assembly, cost.strange[0] if cost.strange else "rest")
         raise ContractError(
-            f"the probe gave a loss of {loss.item():.4g} and a gradient of norm {norm.item():.4g}"
+            f"{where} gives NaN or infinity: the loss is {loss.item():.4g}, the gradient's norm {norm.item():.4g}"
         )
     steps = torch.cat([encoding.steps for encoding in output.encodings]).float()
     return Probe(
-        rows=tuple(_row(assembly, slot, cost.per_position(slot)) for slot in assembly.offers),
+        rows=(
+            _embedding(assembly),
+            *(_row(assembly, slot, cost.per_position(slot)) for slot in assembly.offers),
+        ),
         parameters=_size(model),
         sequences=len(batch.labels) * len(batch.sequences),
         longest=max(tokens.ids.shape[1] for tokens in batch.sequences),
@@ -102,9 +101,31 @@ def _row(assembly: Assembly, slot: str, multiply_adds: float | None) -> Row:
     return Row(slot, offer.component.name, str(offer.source), own, None if slot == "task" else multiply_adds)
 
 
+def _embedding(assembly: Assembly) -> Row:
+    own = _size(assembly.model.embed) + _size(assembly.model.project)
+    return Row("embedding", "", "crvnn_core", own, None)
+
+
 def _size(module: torch.nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-def _packages(assembly: Assembly) -> str:
-    return ", ".join(sorted({str(offer.source) for offer in assembly.offers.values()}))
+def _first_batch(assembly: Assembly, size: int) -> Batch:
+    task, title = assembly.task, _title(assembly, "task")
+    try:
+        batch = next(batches(task, task.splits[0], size, assembly.spec.seed), None)
+    except CrvnnError as error:
+        raise CrvnnError(f"{title}: {error}") from error
+    except FAILURES as error:
+        raise PluginError(f"{title} failed to give examples: {raised_at(error)}") from error
+    if batch is None:
+        raise CrvnnError(f"{title}: the split '{task.splits[0]}' has no examples to try the model on")
+    return batch.to(assembly.model.embed.weight.device)
+
+
+def _title(assembly: Assembly, slot: str) -> str:
+    """A component by slot, name and package; all of them, if it cannot be told which."""
+    if slot in assembly.offers:
+        offer = assembly.offers[slot]
+        return f"{slot} '{offer.component.name}' ({offer.source})"
+    return f"the model (components from {', '.join(assembly.packages)})"

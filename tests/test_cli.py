@@ -105,7 +105,8 @@ def test_assemble_shows_a_table_of_slots():
     text = run("assemble", "--cell", "lstm", *QUICK).stdout
     header, *rows = text.splitlines()
     assert header.split()[:4] == ["slot", "component", "from", "parameters"]
-    table = {row.split()[0]: row.split()[1] for row in rows[:7]}
+    assert rows[0].split()[0] == "embedding"
+    table = {row.split()[0]: row.split()[1] for row in rows[1:8]}
     assert table == {
         "task": "listops",
         "retriever": "adhoc",
@@ -261,7 +262,9 @@ def test_check_prints_a_line_a_promise():
 
 
 def test_check_prints_json_for_machines():
-    outcomes = json.loads(run("check", "halting", "never", "--json").stdout)
+    said = json.loads(run("check", "halting", "never", "--json").stdout)
+    outcomes = said["results"]
+    assert (said["slot"], said["name"], said["package"].split()[0]) == ("halting", "never", "crvnn")
     assert len(outcomes) == 8
     assert all(outcome["kept"] and outcome["reason"] == "" for outcome in outcomes)
 
@@ -285,7 +288,7 @@ def test_check_says_which_promise_is_broken_and_exits_with_1(plugin_file, tmp_pa
 
 def test_check_exits_with_1_for_machines_too(plugin_file):
     outcomes = json.loads(run("check", "cell", "forgetful", "--json", "--plugin", plugin_file, code=1).stdout)
-    broken = {outcome["check"]: outcome["reason"] for outcome in outcomes if not outcome["kept"]}
+    broken = {outcome["check"]: outcome["reason"] for outcome in outcomes["results"] if not outcome["kept"]}
     assert "check_cell_sees_both_children" in broken
     assert all(broken.values())
 
@@ -441,3 +444,33 @@ def test_presets_can_be_listed_by_themselves():
     listed = json.loads(CliRunner().invoke(main, ["list", "presets", "--json"]).output)
     assert {row["slot"] for row in listed["components"]} == {"preset"}
     assert {"paper", "reference", "simplified-2023"} <= {row["name"] for row in listed["components"]}
+
+
+def test_new_refuses_a_name_that_the_slot_already_has(tmp_path):
+    text = run("new", "cell", "lstm", "--out", tmp_path / "lstm", code=2).stderr
+    assert "there is a cell called 'lstm' already, from crvnn" in text
+    assert not (tmp_path / "lstm").exists()
+
+
+def test_assemble_never_overwrites_a_spec_of_the_users_own(tmp_path):
+    mine = tmp_path / "spec.toml"
+    mine.write_text('# mine\npreset = "paper"\n')
+    text = run("assemble", mine, "--out", tmp_path, *QUICK, code=2).stderr
+    assert "was not written by crvnn, and would be lost" in text
+    assert mine.read_text().startswith("# mine")
+
+
+def test_assemble_may_write_over_what_it_wrote_itself(tmp_path):
+    run("assemble", "--out", tmp_path, *QUICK)
+    run("assemble", tmp_path / "spec.toml", "--out", tmp_path)
+
+
+def test_a_plug_in_that_prints_does_not_spoil_the_json(tmp_path):
+    path = tmp_path / "loud.py"
+    path.write_text(
+        "print('hello')\nfrom crvnn_core import Component, hookimpl\n"
+        "@hookimpl\ndef crvnn_cells():\n    return [Component('loud', 'loud:Loud')]\n"
+    )
+    said = run("list", "cells", "--json", "--plugin", path)
+    assert "loud" in [row["name"] for row in json.loads(said.stdout)["components"]]
+    assert "hello" in said.stderr

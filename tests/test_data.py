@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core import Example, InputError, Task
+from crvnn_core import Example, InputError, Task, UnknownNameError
 from crvnn_core.data import PADDING, UNKNOWN, Vocabulary, batches, collate
 
 LETTERS = Vocabulary(["a", "b", "c"])
@@ -96,3 +96,42 @@ def test_batches_are_made_as_they_are_asked_for():
 
 def test_a_split_without_examples_has_no_batches():
     assert list(islice(batches(Counting(0), "train", 3, seed=0), 5)) == []
+
+
+class Given(Task):
+    vocabulary, classes, splits = ("a", "b"), ("no", "yes"), ("train",)
+
+    def __init__(self, *examples):
+        self.given = examples
+
+    def examples(self, split, seed):
+        return iter(self.given)
+
+
+GOOD = Example((("a", "b"),), 1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "fault"),
+    [
+        ((("a",), 1), "not a crvnn_core.Example"),
+        (Example((("a",), ("b",)), 1), "has 2 sequences; the task's arity is 1"),
+        (Example(((),), 1), "has an empty sequence"),
+        (Example(("a b",), 1), "has a text for a sequence"),
+        (Example((("a",),), 7), "has the label 7; labels are 0 to 1"),
+        (Example((("a",),), "yes"), "has the label 'yes'"),
+    ],
+)
+def test_a_wrong_example_is_named_by_its_place(bad, fault):
+    with pytest.raises(InputError, match=f"example 1 of the split 'train' .*{fault}"):
+        list(batches(Given(GOOD, bad), "train", 4, 0))
+
+
+def test_an_unknown_split_is_named():
+    with pytest.raises(UnknownNameError, match=r"no split is called 'trian'\. Did you mean 'train'\?"):
+        next(batches(Given(GOOD), "trian", 4, 0))
+
+
+def test_a_text_is_not_taken_for_its_letters():
+    with pytest.raises(InputError, match="sequence 0 is a text, not tokens"):
+        Vocabulary(["a"]).encode(["a b"])

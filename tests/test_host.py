@@ -326,3 +326,48 @@ def test_a_file_that_cannot_be_imported_is_an_error_with_its_line(tmp_path, text
     assert f"--plugin {path}: the file could not be imported" in str(caught.value)
     assert reason.format(path=path) in str(caught.value)
     assert "crvnn_file_broken" not in sys.modules
+
+
+def test_a_plug_in_that_leaves_the_program_is_named_and_not_fatal(monkeypatch):
+    class Entry:
+        name, dist = "quitter", types.SimpleNamespace(name="quit-cell", version="1.0")
+
+        def load(self):
+            raise SystemExit(3)
+
+    monkeypatch.setattr("crvnn_core.host._installed", lambda: [Entry()])
+    host = create_plugin_manager()
+    assert str(host.broken[0]).startswith(
+        "plug-in 'quitter' of quit-cell 1.0 could not be imported: SystemExit: 3"
+    )
+
+
+def test_a_misspelt_hook_without_its_marker_is_found(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def crvnn_cell():\n    return []\n")
+    with pytest.raises(
+        PluginError, match=r"'crvnn_cell' lacks its '@crvnn_core.hookimpl'.* Did you mean 'crvnn_cells'\?"
+    ):
+        create_plugin_manager(files=[path])
+
+
+def test_a_file_that_offers_nothing_is_told_so(tmp_path):
+    path = tmp_path / "empty.py"
+    path.write_text("x = 1\n")
+    with pytest.raises(PluginError, match="the file offers nothing"):
+        create_plugin_manager(files=[path])
+
+
+def test_one_plug_in_offering_a_name_twice_is_not_called_two():
+    class Twice:
+        @hookimpl
+        def crvnn_cells(self):
+            return [Component("same", int), Component("same", int)]
+
+    with pytest.raises(PluginError, match=r"plug-in 'Twice' .* offers the cell 'same' twice"):
+        read_catalog(create_plugin_manager(Twice(), entry_points=False))
+
+
+def test_an_unknown_slot_is_named(catalog):
+    with pytest.raises(UnknownNameError, match=r"no slot is called 'cel'\. Did you mean 'cell'\?"):
+        catalog.find("cel", "gated")

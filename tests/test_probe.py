@@ -13,6 +13,7 @@ from crvnn_core import (
     CrvnnError,
     Encoder,
     Encoding,
+    Example,
     PluginError,
     Scorer,
     Task,
@@ -69,7 +70,8 @@ def test_a_probe_accounts_for_every_parameter(preset):
     result = probe(assembly, size=4)
     by_slot = {row.slot: row.parameters for row in result.rows}
     outside = sum(p.numel() for m in (assembly.model.embed, assembly.model.project) for p in m.parameters())
-    assert sum(by_slot.values()) + outside == result.parameters
+    assert by_slot["embedding"] == outside
+    assert sum(by_slot.values()) == result.parameters
     assert by_slot["encoder"] == 2 * 8  # START and END
     assert by_slot["retriever"] == by_slot["decision"] == by_slot["halting"] == 0
 
@@ -82,8 +84,8 @@ def test_a_probe_says_what_was_run():
     assert math.isfinite(result.loss)
     assert result.gradient_norm > 0
     assert result.seconds > 0
-    assert result.rows[0].slot == "task"
-    assert all(row.source.startswith("crvnn ") for row in result.rows)
+    assert [row.slot for row in result.rows[:2]] == ["embedding", "task"]
+    assert all(row.source.startswith("crvnn") for row in result.rows)
 
 
 def test_a_probe_says_what_each_slot_costs():
@@ -136,8 +138,7 @@ def test_a_part_that_raises_is_reported_with_its_packages_and_line():
 
     with pytest.raises(PluginError) as caught:
         probe(assembly_of(cell=Raising))
-    assert "the probe failed in a component of Mine, crvnn " in str(caught.value)
-    assert "RuntimeError: out of luck" in str(caught.value)
+    assert "cell 'mine' (Mine) failed: RuntimeError: out of luck" in str(caught.value)
     assert "test_probe.py:" in str(caught.value)
 
 
@@ -161,7 +162,7 @@ def test_a_task_without_examples_is_named():
             return iter(())
 
     with pytest.raises(
-        CrvnnError, match="task 'mine': the split 'train' has no examples to try the model on"
+        CrvnnError, match=r"task 'mine' \(Mine\): the split 'train' has no examples to try the model on"
     ):
         probe(assembly_of(task=Empty))
 
@@ -183,3 +184,50 @@ def test_an_encoder_may_keep_its_cell_under_another_name():
     assert rows["cell"].parameters == 0
     assert rows["encoder"].parameters == sum(p.numel() for p in assembly.model.encoder.parameters())
     assert rows["cell"].multiply_adds is None
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda left: None, r"cell 'mine' \(Mine\): cell Odd returned a NoneType, not a tensor"),
+        (lambda left: left[..., :1], r"cell 'mine' \(Mine\): cell Odd returned the shape"),
+        (lambda left: left / 0, r"cell 'mine' \(Mine\) gives NaN or infinity"),
+    ],
+)
+def test_a_cell_that_returns_nonsense_is_named_with_its_package(returned, message):
+    class Odd(Summing):
+        def forward(self, left, right):
+            return returned(left)
+
+    with pytest.raises(ContractError, match=message):
+        probe(assembly_of(cell=Odd))
+
+
+def test_a_line_of_ones_own_is_shown_rather_than_one_of_torch():
+    class Mismatched(Summing):
+        def forward(self, left, right):
+            return torch.nn.functional.linear(left, torch.ones(3, 3))
+
+    with pytest.raises(PluginError, match=r"cell 'mine' \(Mine\) failed: RuntimeError: .*test_probe\.py:\d+"):
+        probe(assembly_of(cell=Mismatched))
+
+
+def test_a_task_that_breaks_is_named():
+    class Broken(Task):
+        vocabulary, classes = ("a",), ("no", "yes")
+
+        def examples(self, split, seed):
+            raise OSError("the disk is gone")
+
+    class Wrong(Broken):
+        def examples(self, split, seed):
+            return iter([Example((("a",),), 5)])
+
+    with pytest.raises(
+        PluginError, match=r"task 'mine' \(Mine\) failed to give examples: OSError: the disk is gone"
+    ):
+        probe(assembly_of(task=Broken))
+    with pytest.raises(
+        CrvnnError, match=r"task 'mine' \(Mine\): example 0 of the split 'train' has the label 5"
+    ):
+        probe(assembly_of(task=Wrong))

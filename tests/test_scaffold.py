@@ -93,7 +93,13 @@ def test_a_bad_name_is_refused(name, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["json", "torch", "crvnn", "crvnn-core", "crvnn-mine"])
+@pytest.mark.parametrize("name", ["crvnn", "crvnn-core", "crvnn-mine"])
+def test_names_of_our_own_are_kept_for_us(name, tmp_path):
+    with pytest.raises(CrvnnError, match="are crvnn's own"):
+        create_package("cell", name, tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", ["json", "torch", "tests"])
 def test_a_name_that_would_hide_another_package_is_refused(name, tmp_path):
     with pytest.raises(CrvnnError, match="which exists already; choose another name"):
         create_package("cell", name, tmp_path / "made")

@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from functools import partial
 
 import attrs
 import pytest
@@ -15,6 +16,7 @@ from crvnn_core import (
     PluginError,
     Preset,
     SpecError,
+    UnknownNameError,
     assemble,
     create_plugin_manager,
     hookimpl,
@@ -23,6 +25,7 @@ from crvnn_core import (
 from crvnn_core.spec import PartSpec, read_spec, spec_text, write_spec
 from crvnn_core.spec.layers import key_lines
 from crvnn_core.spec.values import check_value
+from crvnn_plugins.cells import GatedCell
 
 
 @pytest.fixture
@@ -492,3 +495,78 @@ def test_a_preset_that_leaves_a_slot_empty_is_told_so(catalog):
 def test_what_crvnn_fills_in_cannot_be_set(catalog):
     with pytest.raises(SpecError, match="cell 'gated' is always given the model's width"):
         read_spec(catalog, sets=["model.cell.width=3"])
+
+
+def test_a_wrong_preset_does_not_hide_the_other_problems(catalog, spec_file):
+    path = spec_file('preset = "papr"\n[model]\nwidth = "x"\n')
+    with pytest.raises(SpecError) as caught:
+        read_spec(catalog, path, sets=["oops"])
+    text = str(caught.value)
+    assert "my.toml:1 [preset]: no preset is called 'papr'. Did you mean 'paper'?" in text
+    assert "my.toml:3 [model.width]: must be a whole number" in text
+    assert "--set oops: write it as key=value" in text
+
+
+def test_a_refused_value_is_shown_with_its_own_line(catalog, spec_file):
+    path = spec_file(
+        '[model.cell]\nname = "gated"\n\nhidden = -1\n[training.optimizer]\nlearning_rate = -1.0\n'
+    )
+    with pytest.raises(SpecError) as caught:
+        assemble(read_spec(catalog, path), catalog)
+    text = str(caught.value)
+    assert "my.toml:4 [model.cell.hidden]: cell 'gated' (crvnn " in text
+    assert "\n  4 | hidden = -1\n" in text
+    assert "my.toml:5 [training.optimizer]: optimizer 'ranger'" in text
+
+
+def test_the_name_of_a_component_is_set_before_its_parameters(catalog):
+    sets = ["model.cell.dropout=0.25", "model.cell.name=gru"]
+    assert read_spec(catalog, sets=sets).model.cell == PartSpec("gru", {"dropout": 0.25})
+
+
+def test_a_missing_file_is_named_with_who_extends_it(catalog, spec_file):
+    path = spec_file('seed = 1\nextends = "nope.toml"\n')
+    with pytest.raises(SpecError, match=r"my.toml:2 \[extends\]: .*nope.toml: there is no such file"):
+        read_spec(catalog, path)
+
+
+def test_a_byte_order_mark_does_no_harm(catalog, tmp_path):
+    path = tmp_path / "windows.toml"
+    path.write_bytes("\ufeffseed = 4\r\n".encode())
+    assert read_spec(catalog, path).seed == 4
+
+
+def test_keys_inside_a_text_of_several_lines_are_not_keys():
+    lines = key_lines('a = """\nwidth = 1\n"""\nwidth = 2\n')
+    assert lines[("width",)][0] == 4
+
+
+def test_a_default_that_cannot_be_written_is_the_plug_ins_fault():
+    class Mine:
+        @hookimpl
+        def crvnn_cells(self):
+            return [Component("odd", partial(lambda width, device: None, device=torch.device("cpu")))]
+
+    catalog = read_catalog(create_plugin_manager(Mine()))
+    with pytest.raises(
+        PluginError, match=r"cell 'odd' of Mine: the default of 'device'.* cannot be written in a spec"
+    ):
+        read_spec(catalog, parts={"cell": "odd"})
+
+
+def test_an_unknown_slot_in_python_is_named(catalog):
+    with pytest.raises(UnknownNameError, match=r"no slot of a spec is called 'cel'\. Did you mean 'cell'\?"):
+        read_spec(catalog, parts={"cel": "gated"})
+
+
+def test_the_kinds_of_inherited_parameters_are_known():
+    class Mine:
+        @hookimpl
+        def crvnn_cells(self):
+            return [Component("mine", type("Mine", (GatedCell,), {"__module__": "elsewhere"}))]
+
+    catalog = read_catalog(create_plugin_manager(Mine()))
+    with pytest.raises(
+        SpecError, match=r"must be one of 'gelu', 'gelu-tanh', 'relu', not 'gleu'\. Did you mean 'gelu'"
+    ):
+        read_spec(catalog, parts={"cell": "mine"}, sets=["model.cell.activation=gleu"])

@@ -74,7 +74,8 @@ def assemble_command(
     """
     import torch
 
-    from crvnn_core.assembly import assemble
+    from crvnn_core.assembly import RESOLVED, assemble
+    from crvnn_core.errors import CrvnnError
     from crvnn_core.probe import probe
     from crvnn_core.spec import read_spec, write_spec
 
@@ -82,10 +83,13 @@ def assemble_command(
     named = {slot: name for slot, name in parts.items() if name is not None}
     resolved = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
     assembly = assemble(resolved, session.catalog)
+    written = out / "spec.toml" if out is not None else None
+    if written is not None and written.is_file() and not written.read_text().startswith(f"# {RESOLVED}"):
+        raise CrvnnError(
+            f"{written} was not written by crvnn, and would be lost; choose another directory for --out"
+        )
     result = probe(assembly)
-    written = None
-    if out is not None:
-        written = out / "spec.toml"
+    if written is not None:
         write_spec(resolved, written, assembly.notes())
     if as_json:
         import attrs

@@ -37,8 +37,7 @@ def list_command(session: Session, slot: str | None, as_json: bool) -> None:
     rows += [("preset", preset.name, preset.summary, str(source)) for preset, source in presets]
     if as_json:
         broken = [
-            {"plugin": b.source.plugin, "package": b.source.package, "reason": b.reason}
-            for b in catalog.broken
+            {"plugin": b.source.plugin, "package": str(b.source), "reason": b.reason} for b in catalog.broken
         ]
         keys = ("slot", "name", "summary", "package")
         print_json({"components": [dict(zip(keys, row, strict=True)) for row in rows], "broken": broken})

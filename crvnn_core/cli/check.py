@@ -49,7 +49,8 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
     broken = sum(not outcome.kept for outcome in outcomes)
     if as_json:
         keys = ("check", "promise", "kept", "reason")
-        print_json([{key: getattr(outcome, key) for key in keys} for outcome in outcomes])
+        results = [{key: getattr(outcome, key) for key in keys} for outcome in outcomes]
+        print_json({"slot": slot, "name": name, "package": str(offer.source), "results": results})
     else:
         click.echo(
             f"{slot} {name} ({offer.source}): {len(outcomes) - broken} of {len(outcomes)} promises kept"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from crvnn_core.cli.session import slot_argument
+from crvnn_core.cli.session import Session, pass_session, slot_argument
 
 
 @click.command("new")
@@ -18,7 +19,8 @@ from crvnn_core.cli.session import slot_argument
     metavar="DIR",
     help="Where to put the package; ./NAME if not given.",
 )
-def new_command(slot: str, name: str, out: Path | None) -> None:
+@pass_session
+def new_command(session: Session, slot: str, name: str, out: Path | None) -> None:
     """Start a package of your own with a component NAME for a SLOT.
 
     It installs and passes its contract as it is; change it from there.
@@ -29,9 +31,15 @@ def new_command(slot: str, name: str, out: Path | None) -> None:
       pip install -e my-cell
       crvnn check cell my-cell
     """
+    from crvnn_core.errors import CrvnnError
     from crvnn_core.scaffold import create_package
 
+    offer = session.catalog.components[slot].get(name)
+    if offer is not None and offer.source.package != name:
+        raise CrvnnError(
+            f"there is a {slot} called '{name}' already, from {offer.source}; choose another name"
+        )
     target = out or Path(name)
     files = create_package(slot, name, target)
     click.echo(f"Made {target} with {', '.join(files)}.\n")
-    click.echo(f"Next:\n  pip install -e {target}\n  crvnn check {slot} {name}")
+    click.echo(f"Next:\n  pip install -e {shlex.quote(str(target))}\n  crvnn check {slot} {name}")

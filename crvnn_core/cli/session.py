@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +29,8 @@ class Session:
         """The plug-in manager."""
         from crvnn_core.host import create_plugin_manager
 
-        host = create_plugin_manager(files=self.files)
+        with contextlib.redirect_stdout(sys.stderr):  # what plug-ins print must not mix with results
+            host = create_plugin_manager(files=self.files)
         for broken in host.broken:
             click.echo(f"crvnn: warning: {broken}\n  The other plug-ins work.", err=True)
         return host

@@ -30,7 +30,9 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
         raise CrvnnError(
             f"'{name}' is a word of Python's own, which cannot name a package; choose another name"
         )
-    if package == "crvnn" or package.startswith("crvnn_") or _is_taken(package):
+    if package.partition("_")[0] == "crvnn":
+        raise CrvnnError(f"names that begin with 'crvnn' are crvnn's own; '{name}' needs another")
+    if package == "tests" or _is_taken(package):
         raise CrvnnError(
             f"'{name}' would make a package '{package}', which exists already; choose another name"
         )

@@ -82,17 +82,19 @@ def _nearest(origins: Mapping[Path_, Origin], path: Path_, default: Origin) -> O
     return next((origins[place] for place in around if place in origins), default)
 
 
-def read_toml(
-    path: Path, seen: tuple[Path, ...] = ()
-) -> list[tuple[dict[str, Any], dict[Path_, Origin], Origin]]:
-    """A file and those it extends, the farthest first."""
-    place = Origin(str(path))
+#: Tables, the origins of what stands in them, and an origin for the rest.
+Layer = tuple[dict[str, Any], Mapping[Path_, Origin], Origin]
+
+
+def read_toml(path: Path, seen: tuple[Path, ...] = (), asked: str = "") -> list[Layer]:
+    """A file and those it extends, the farthest first; ``asked`` says who extends it."""
+    place = Origin(f"{asked}{path}")
     if path.resolve() in seen:
         raise SpecError(
             [place.problem((), "this file extends itself, by way of " + ", ".join(map(str, seen)))]
         )
     try:
-        source = path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise SpecError([place.problem((), "there is no such file", _similar_files(path))]) from None
     except IsADirectoryError:
@@ -103,15 +105,15 @@ def read_toml(
         data = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
         raise SpecError([_unreadable(place, source, error)]) from None
+    place = Origin(str(path))
     origins = {key: Origin(str(path), line, text) for key, (line, text) in key_lines(source).items()}
     below = []
     if "extends" in data:
         other = data.pop("extends")
-        if not isinstance(other, str):
-            raise SpecError(
-                [origins.get(("extends",), place).problem(("extends",), "must be the path of another spec")]
-            )
-        below = read_toml(path.parent / other, (*seen, path.resolve()))
+        here = origins.get(("extends",), place)
+        if not isinstance(other, str) or not other:
+            raise SpecError([here.problem(("extends",), "must be the path of another spec")])
+        below = read_toml(path.parent / other, (*seen, path.resolve()), f"{here.where(('extends',))}: ")
     return [*below, (data, origins, place)]
 
 
@@ -138,7 +140,11 @@ def key_lines(source: str) -> dict[Path_, tuple[int, str]]:
     """The line on which each table and key of a TOML text stands, for messages."""
     found: dict[Path_, tuple[int, str]] = {}
     table: Path_ = ()
+    quoted = False  # inside a text of several lines
     for number, line in enumerate(source.splitlines(), 1):
+        begun, quoted = quoted, quoted ^ ((line.count('"""') + line.count("'''")) % 2 == 1)
+        if begun:
+            continue
         if header := _HEADER.match(line):
             table = _split(header[1])
             found.setdefault(table, (number, line.strip()))
@@ -169,12 +175,17 @@ def override(text: str) -> tuple[dict[str, Any], Origin]:
 
 
 def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]], list[Problem]]:
-    """Every override, and the problems of those that cannot be read."""
+    """Every override, those that name components first, and the problems of those that cannot be read."""
     layers: list[tuple[dict[str, Any], Origin]] = []
     problems: list[Problem] = []
-    for text in texts:
+    for text in sorted(texts, key=lambda text: not _names_a_component(text)):
         try:
             layers.append(override(text))
         except SpecError as error:
             problems += error.problems
     return layers, problems
+
+
+def _names_a_component(text: str) -> bool:
+    path = _split(text.partition("=")[0])
+    return path in PARTS or (path[-1] == "name" and path[:-1] in PARTS)

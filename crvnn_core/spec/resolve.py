@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
+import tomli_w
 
 from crvnn_core.component import FILLED_IN, Component
-from crvnn_core.errors import PluginError, Problem, SpecError, nearest, raised_at
+from crvnn_core.errors import (
+    FAILURES,
+    PluginError,
+    Problem,
+    SpecError,
+    UnknownNameError,
+    nearest,
+    raised_at,
+)
 from crvnn_core.host import Catalog, Offer
-from crvnn_core.spec.layers import Layered, Origin, Path_, overrides, read_toml
+from crvnn_core.spec.layers import Layer, Layered, Origin, Path_, overrides, read_toml
 from crvnn_core.spec.schema import DEFAULTS, PART_LISTS, PARTS, ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.values import check_value
 
@@ -36,43 +47,43 @@ def read_spec(
     """
     layers = read_toml(Path(path)) if path is not None else []
     extra, problems = overrides(sets)
-    if problems:
-        raise SpecError(problems)
     paths = {slot: place for place, slot in PARTS.items()}
     for slot, name in (parts or {}).items():
+        if slot not in paths:
+            raise UnknownNameError(f"no slot of a spec is called '{slot}'.{nearest(slot, paths)}")
         table: dict[str, Any] = {paths[slot][-1]: name}
         for key in reversed(paths[slot][:-1]):
             table = {key: table}
         layers.append((table, {}, Origin(f"--{slot} {name}")))
     layers += [(data, {}, origin) for data, origin in extra]
-    return resolve(catalog, layers, preset)
+    return resolve(catalog, layers, preset, problems)
 
 
 def resolve(
-    catalog: Catalog,
-    layers: Sequence[tuple[dict[str, Any], Mapping[Path_, Origin], Origin]],
-    preset: str | None = None,
+    catalog: Catalog, layers: Sequence[Layer], preset: str | None = None, problems: Sequence[Problem] = ()
 ) -> RunSpec:
-    """Lay the layers over the preset, check everything, and fill in every default."""
+    """Lay the layers over the preset, check everything, and fill in every default.
+
+    :param problems: found while reading; they are reported with the rest.
+    """
     chosen, place = _preset(layers, preset)
-    if not isinstance(chosen, str) or chosen not in catalog.presets:
-        what = f"no preset is called '{chosen}'.{nearest(str(chosen), catalog.presets)}"
-        raise SpecError([place.problem(("preset",), what, f"Installed: {', '.join(catalog.presets)}.")])
     layered = Layered()
+    reader = _Reader(catalog, layered, problems)
+    if not isinstance(chosen, str) or chosen not in catalog.presets:
+        what = f"no preset is called {chosen!r}.{nearest(str(chosen), catalog.presets)}"
+        reader.problems.append(place.problem(("preset",), what, f"Installed: {', '.join(catalog.presets)}."))
+        chosen = DEFAULT_PRESET
     layered.lay(DEFAULTS, {}, Origin("defaults"))
     layered.lay({"model": catalog.preset(chosen).model}, {}, Origin(f"preset '{chosen}'"))
     for data, origins, origin in layers:
         layered.lay({key: value for key, value in data.items() if key != "preset"}, origins, origin)
-    reader = _Reader(catalog, layered)
     spec = reader.run_spec()
     if reader.problems or spec is None:
         raise SpecError(reader.problems)
     return spec
 
 
-def _preset(
-    layers: Sequence[tuple[dict[str, Any], Mapping[Path_, Origin], Origin]], asked: str | None
-) -> tuple[str, Origin]:
+def _preset(layers: Sequence[Layer], asked: str | None) -> tuple[Any, Origin]:
     """The preset that the topmost layer names; the command line's, if given, goes before."""
     if asked is not None:
         return asked, Origin(f"--preset {asked}")
@@ -85,9 +96,9 @@ def _preset(
 class _Reader:
     """Walks a layered spec beside the schema and keeps every problem it meets."""
 
-    def __init__(self, catalog: Catalog, layered: Layered) -> None:
+    def __init__(self, catalog: Catalog, layered: Layered, problems: Sequence[Problem]) -> None:
         self.catalog, self.layered = catalog, layered
-        self.problems: list[Problem] = []
+        self.problems = list(problems)
 
     def complain(self, path: Path_, what: str, advice: str = "", at: Path_ | None = None) -> None:
         """Keep a problem with ``path``; ``at`` is where to look for its line, if that is a key below."""
@@ -156,8 +167,15 @@ class _Reader:
         if name not in self.catalog.components[slot]:
             self.complain(path, *self.catalog.unknown(slot, name), at=(*path, "name"))
             return None
-        where = self.layered.origin(path).where(path)
-        return PartSpec(name, self._params(self.catalog.components[slot][name], params, path), where)
+        offer = self.catalog.components[slot][name]
+        return PartSpec(name, self._params(offer, params, path), partial(self._blame, offer, path))
+
+    def _blame(self, offer: Offer, path: Path_, what: str) -> Problem:
+        """What a component says against its parameters, at the first parameter that it mentions."""
+        named = (key for key in settings_of(offer) if re.search(rf"\b{key}\b", what))
+        at = next(((*path, key) for key in named if (*path, key) in self.layered.origins), path)
+        title = f"{offer.slot} '{offer.component.name}' ({offer.source})"
+        return self.layered.origin(at).problem(at, f"{title}: {what}")
 
     def _params(self, offer: Offer, given: Mapping[str, Any], path: Path_) -> dict[str, Any]:
         settings = settings_of(offer)
@@ -176,10 +194,23 @@ class _Reader:
                 except ValueError as error:
                     self.complain((*path, key), str(error))
             elif parameter.default is not inspect.Parameter.empty:
-                params[key] = parameter.default
+                params[key] = _writable(offer, key, parameter.default)
             else:
                 self.complain(path, f"{title} needs a '{key}'")
         return params
+
+
+def _writable(offer: Offer, key: str, default: Any) -> Any:
+    """A default that can stand in a file."""
+    if default is not None:
+        try:
+            tomli_w.dumps({key: default})
+        except TypeError as error:
+            raise PluginError(
+                f"{offer.slot} '{offer.component.name}' of {offer.source}: the default of '{key}', {default!r}, "
+                "cannot be written in a spec; use numbers, texts, truth values, lists or tables of them"
+            ) from error
+    return default
 
 
 def settings_of(offer: Offer) -> dict[str, inspect.Parameter]:
@@ -187,7 +218,7 @@ def settings_of(offer: Offer) -> dict[str, inspect.Parameter]:
     component: Component = offer.component
     try:
         return component.settings()
-    except Exception as error:
+    except FAILURES as error:
         raise PluginError(
             f"{offer.slot} '{component.name}' of {offer.source} could not be imported: {raised_at(error)}"
         ) from error

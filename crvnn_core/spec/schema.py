@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import field, frozen
+
+from crvnn_core.errors import Problem
 
 
 def between(low: float, high: float = math.inf) -> Callable[[Any, Any, float], None]:
@@ -33,8 +36,8 @@ class PartSpec:
 
     name: str
     params: Mapping[str, Any] = field(factory=dict)
-    #: The place in a spec that chose it, for messages.
-    where: str = field(default="", eq=False, repr=False)
+    #: Turns what it said against its parameters into a problem with a place in the spec.
+    blame: Callable[[str], Problem] = field(default=partial(Problem, "spec"), eq=False, repr=False)
 
 
 @frozen(kw_only=True)

@@ -77,7 +77,8 @@ def _hooks() -> Iterator[str]:
         slot = name.removeprefix("crvnn_").removesuffix("s")
         if contract:
             yield f"Contract: [{_markdown(contract).rstrip('.')}](contracts.md#{slot})."
-            yield f"How to: [{how_to(slot)}](../how-to/{how_to(slot)})."
+        page = how_to(slot) if slot in SLOTS else f"add-{_one(slot).replace(' ', '-')}.md"
+        yield f"How to: [{page}](../how-to/{page})."
 
 
 def hook_names() -> list[str]:

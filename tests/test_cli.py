@@ -474,3 +474,8 @@ def test_a_plug_in_that_prints_does_not_spoil_the_json(tmp_path):
     said = run("list", "cells", "--json", "--plugin", path)
     assert "loud" in [row["name"] for row in json.loads(said.stdout)["components"]]
     assert "hello" in said.stderr
+
+
+def test_check_tells_refused_settings_from_broken_promises():
+    text = run("check", "cell", "gated", "--set", "hidden=-1", code=2).stderr
+    assert re.search(r"cell 'gated' \(crvnn \S+\) refuses these settings: hidden cannot be negative", text)

@@ -62,6 +62,8 @@ class CrvnnGroup(click.Group):
 def main() -> None:
     """Recursive networks with soft trees, from swappable parts.
 
+    A SLOT is what a part is for: retriever, scorer, decision, cell, halting, encoder, task, optimizer or observer.
+
     \b
     Examples:
       crvnn demo                                   train a small model and ask it

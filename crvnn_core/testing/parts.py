@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -121,6 +122,11 @@ class ScriptedDecision(Decision):
         chosen[:, list(self.order[self.step])] = 1
         self.step += 1
         return chosen
+
+
+def everything(width: int) -> dict[str, Any]:
+    """All that a component of any slot may ask for by name."""
+    return {"width": width, "params": [nn.Parameter(torch.zeros(1))], **plain_parts(width)}
 
 
 def plain_parts(width: int) -> dict[str, nn.Module]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from crvnn_core.errors import ContractError
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
 from crvnn_core.neighbourhoods import Remembered
+from crvnn_core.precision import at_least_float32, autocasting
 from crvnn_core.state import State, checked_lengths
 from crvnn_core.trace import Recorder
 
@@ -66,51 +67,51 @@ class Recursion(Encoder):
 
     def step(self, state: State) -> tuple[Tensor, State]:
         """One pass over every sequence: the composition probabilities, and the state after them."""
-        near = Remembered(_expect_neighbours(self.retriever, self.retriever(state.exists, state.present)))
-        scores = self.scorer(self.cell.readout(state.nodes), near, state.gained)
-        _expect_shape(self.scorer, "scorer", scores, state.exists.shape)
-        compose = self.decision(scores.to(state.exists.dtype), near, state.eligible)  # c [B, N]
-        _expect_shape(self.decision, "decision", compose, state.exists.shape)
-        compose = compose.to(state.exists.dtype).clamp(0, 1) * state.eligible
+        near = self._neighbours(state)
+        compose = self._decide(state, near)  # c [B, N]
         gained = near.left(compose) * state.tokens  # left(c) [B, N]
-        parent = self.cell(near.left(state.nodes), state.nodes)
-        _expect_shape(self.cell, "cell", parent, state.nodes.shape)
-        nodes = torch.lerp(
-            state.nodes, parent.to(state.nodes.dtype), gained.to(state.nodes.dtype).unsqueeze(-1)
-        )
+        parent = self._compose(near.left(state.nodes), state.nodes)  # [B, N, s]
+        nodes = torch.lerp(state.nodes, parent, gained.to(parent.dtype).unsqueeze(-1))
         return compose, state.advance(nodes, state.exists * (1 - compose), gained)
+
+    def _neighbours(self, state: State) -> Neighbourhood:
+        near = self.retriever(state.exists, state.present)
+        if not isinstance(near, Neighbourhood):
+            kinds = f"{type(self.retriever).__name__} returned a {type(near).__name__}"
+            raise ContractError(f"retriever {kinds}, not a Neighbourhood", "retriever")
+        return Remembered(near)
+
+    def _decide(self, state: State, near: Neighbourhood) -> Tensor:
+        scores = self.scorer(self.cell.readout(state.nodes), near, state.gained)  # u [B, N]
+        _expect(self.scorer, "scorer", scores, state.exists.shape)
+        compose = self.decision(scores.to(state.exists.dtype), near, state.eligible)
+        _expect(self.decision, "decision", compose, state.exists.shape)
+        return compose.to(state.exists.dtype).clamp(0, 1) * state.eligible
+
+    def _compose(self, left: Tensor, right: Tensor) -> Tensor:
+        parent = self.cell(left, right)
+        _expect(self.cell, "cell", parent, right.shape)
+        return parent.to(right.dtype)
 
     def begin(self, inputs: Tensor, mask: Tensor) -> State:
         """Leaves in their places, everything existing, nothing composed yet."""
         lengths = checked_lengths(inputs, mask, self.width)
         inputs, mask = inputs[:, : max(lengths)], mask[:, : max(lengths)]
-        if torch.amp.is_autocast_available(inputs.device.type) and torch.is_autocast_enabled(
-            inputs.device.type
-        ):
-            inputs = inputs.to(
-                torch.promote_types(inputs.dtype, torch.float32)
-            )  # nodes take many small steps
-        count = mask.sum(1, keepdim=True)  # [B, 1]
+        if autocasting(inputs.device.type):
+            inputs = at_least_float32(inputs)  # nodes change in many small steps
         inputs = inputs.masked_fill(~mask.unsqueeze(-1), 0)  # what stands under padding cannot matter
-        if self.start is not None and self.end is not None:
-            blank = inputs.new_zeros(len(lengths), 1, self.width)
-            inputs = torch.cat([self.start.to(inputs.dtype).expand_as(blank), inputs, blank], 1)
-        place = (
-            torch.arange(inputs.shape[1], device=inputs.device).unsqueeze(0) - self._offset
-        )  # 0 at the first token
-        if self.end is not None:
-            inputs = torch.where((place == count).unsqueeze(-1), self.end.to(inputs.dtype), inputs)
+        count = mask.sum(1, keepdim=True)  # [B, 1]
+        inputs = self._bounded(inputs, count)
+        place = torch.arange(inputs.shape[1], device=inputs.device) - self._offset  # 0 at the first token
         nodes = self.cell.leaf(inputs).to(inputs.dtype)
-        _expect_shape(self.cell, "leaf transform of cell", nodes, (*inputs.shape[:2], self.cell.state_width))
-        _expect_shape(
-            self.cell, "read-out of cell", self.cell.readout(nodes), (*inputs.shape[:2], self.width)
-        )
+        _expect(self.cell, "leaf transform of cell", nodes, (*inputs.shape[:2], self.cell.state_width))
+        _expect(self.cell, "read-out of cell", self.cell.readout(nodes), inputs.shape)
         present = place < count + self._offset
-        kept = torch.float64 if nodes.dtype == torch.float64 else torch.float32
+        exists = at_least_float32(present.to(nodes.dtype))
         return State(
             nodes=nodes,
-            exists=present.to(kept),
-            gained=torch.zeros_like(present, dtype=kept),
+            exists=exists,
+            gained=torch.zeros_like(exists),
             present=present,
             tokens=(place >= 0) & (place < count),
             eligible=(place >= 0) & (place < count - 1),
@@ -118,6 +119,15 @@ class Recursion(Encoder):
             last=count.squeeze(1) - 1 + self._offset,
             lengths=tuple(lengths),
         )
+
+    def _bounded(self, inputs: Tensor, count: Tensor) -> Tensor:
+        """The inputs with START before the first token of each sequence and END behind its last."""
+        if self.start is None or self.end is None:
+            return inputs
+        blank = torch.zeros_like(inputs[:, :1])
+        inputs = torch.cat([self.start.to(inputs.dtype).expand_as(blank), inputs, blank], 1)
+        place = torch.arange(inputs.shape[1], device=inputs.device)
+        return torch.where((place == count + 1).unsqueeze(-1), self.end.to(inputs.dtype), inputs)
 
     def budget(self, length: int) -> int:
         """The most steps that a sequence of so many tokens may take."""
@@ -160,7 +170,7 @@ class _Finished:
             return [True] * len(state.lengths)
         vectors = self.engine.cell.readout(state.nodes).detach()
         willing = self.engine.halting((state.exists * state.tokens).detach(), vectors, state.step)
-        _expect_shape(self.engine.halting, "halting", willing, state.rows.shape)
+        _expect(self.engine.halting, "halting", willing, state.rows.shape)
         if willing.dtype != torch.bool:
             kind = type(self.engine.halting).__name__
             raise ContractError(f"halting {kind} returned {willing.dtype}; it must return bools", "halting")
@@ -191,24 +201,12 @@ class _Finished:
         )
 
 
-def _expect_shape(part: nn.Module, role: str, got: Tensor, shape: tuple[int, ...]) -> None:
+def _expect(part: nn.Module, role: str, got: Tensor, shape: tuple[int, ...]) -> None:
     """Refuse what is no tensor of this shape; the last word of ``role`` is the slot."""
-    slot = role.split()[-1]
     if not isinstance(got, Tensor):
-        raise ContractError(
-            f"{role} {type(part).__name__} returned a {type(got).__name__}, not a tensor", slot
-        )
-    if got.shape != shape:
-        had, wanted = list(got.shape), list(shape)
-        raise ContractError(
-            f"{role} {type(part).__name__} returned the shape {had}; {wanted} was expected", slot
-        )
-
-
-def _expect_neighbours(part: nn.Module, got: Neighbourhood) -> Neighbourhood:
-    if not isinstance(got, Neighbourhood):
-        kind = type(got).__name__
-        raise ContractError(
-            f"retriever {type(part).__name__} returned a {kind}, not a Neighbourhood", "retriever"
-        )
-    return got
+        fault = f"a {type(got).__name__}, not a tensor"
+    elif got.shape != shape:
+        fault = f"the shape {list(got.shape)}; {list(shape)} was expected"
+    else:
+        return
+    raise ContractError(f"{role} {type(part).__name__} returned {fault}", role.split()[-1])

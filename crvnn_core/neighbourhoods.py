@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from crvnn_core.interfaces import Neighbourhood
+from crvnn_core.precision import at_least_float32, full_precision
 
 
 def apply_to_columns(operate: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
@@ -31,17 +29,10 @@ class MatrixNeighbourhood(Neighbourhood):
 
 
 def _product(matrix: Tensor, values: Tensor) -> Tensor:
-    """matrix @ values in at least float32 (autocast would round the values), and in the type of the values."""
-    dtype = torch.promote_types(values.dtype, torch.float32)
+    """matrix @ values in at least float32 (autocast would round them), and in the type of the values."""
     with full_precision(values.device.type):
-        return (matrix.to(dtype) @ values.to(dtype)).to(values.dtype)
-
-
-def full_precision(device: str) -> AbstractContextManager[Any]:
-    """A block in which autocast, where there is any, does nothing."""
-    if torch.amp.is_autocast_available(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+        wide = at_least_float32(values)
+        return (matrix.to(wide.dtype) @ wide).to(values.dtype)
 
 
 class Remembered(Neighbourhood):

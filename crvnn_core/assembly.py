@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from attrs import field, frozen
 
-from crvnn_core.component import SLOTS
+from crvnn_core.component import FILLED_IN, SLOTS
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
 from crvnn_core.host import Catalog, Offer
 from crvnn_core.interfaces import (
@@ -23,9 +23,6 @@ from crvnn_core.interfaces import (
 )
 from crvnn_core.model import Model
 from crvnn_core.spec import PartSpec, RunSpec
-
-#: How every resolved spec begins.
-RESOLVED = "resolved by crvnn"
 
 #: What a component of each slot must be.
 INTERFACES: dict[str, type] = {
@@ -48,6 +45,7 @@ class Assembly:
     spec: RunSpec
     task: Task
     model: Model
+    observers: list[Observer]
     offers: Mapping[str, Offer]  # by slot: what was built, and where it comes from
     catalog: Catalog = field(repr=False)
 
@@ -59,10 +57,6 @@ class Assembly:
         )
         return optimizer
 
-    def observers(self) -> list[Observer]:
-        """The spec's observers."""
-        return [_build(self.catalog, "observer", part, {}) for part in self.spec.training.observers]
-
     @property
     def packages(self) -> list[str]:
         """The packages that took part, with their versions."""
@@ -72,7 +66,7 @@ class Assembly:
 
     def notes(self) -> list[str]:
         """Who made it, in a line."""
-        return [f"{RESOLVED}; components from {', '.join(self.packages)}; torch {torch.__version__}"]
+        return [f"components from {', '.join(self.packages)}; torch {torch.__version__}"]
 
 
 def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
@@ -82,7 +76,8 @@ def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
     offers: dict[str, Offer] = {}
 
     def build(slot: str, part: PartSpec, **available: Any) -> Any:
-        offers[slot] = catalog.find(slot, part.name)
+        if slot not in ("optimizer", "observer"):  # which are no part of the model
+            offers[slot] = catalog.find(slot, part.name)
         try:
             return _build(catalog, slot, part, available)
         except SpecError as error:
@@ -92,48 +87,41 @@ def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
     task = build("task", spec.task)
     width = spec.model.width
     wanted = catalog.find("encoder", spec.model.encoder.name).component.parameters()
-    parts = {slot: build(slot, getattr(spec.model, slot), width=width) for slot in SLOTS if slot in wanted}
+    slots = [slot for slot in SLOTS if slot in wanted and slot in FILLED_IN["encoder"]]
+    parts = {slot: build(slot, getattr(spec.model, slot), width=width) for slot in slots}
     encoder = None if problems else build("encoder", spec.model.encoder, width=width, **parts)
-    problems += _refusals(spec, catalog)
-    if encoder is None or problems:
+    model = None if encoder is None else _model(spec, task, encoder, offers["task"])
+    shaped = list(model.parameters()) if model else [torch.nn.Parameter(torch.zeros(2, 2))]
+    build("optimizer", spec.training.optimizer, params=shaped)
+    observers = [build("observer", part) for part in spec.training.observers]
+    if model is None or problems:
         raise SpecError(problems)
+    return Assembly(spec, task, model, observers, offers, catalog)
+
+
+def _model(spec: RunSpec, task: Task, encoder: Encoder, offer: Offer) -> Model:
     dropouts = (spec.model.input_dropout, spec.model.output_dropout)
+    embedding = spec.model.embedding or spec.model.width
     try:
-        model = Model(task, encoder, width=width, embedding=spec.model.embedding or width, dropouts=dropouts)
+        return Model(task, encoder, width=spec.model.width, embedding=embedding, dropouts=dropouts)
     except FAILURES as error:
-        title = f"task '{spec.task.name}' ({offers['task'].source})"
+        title = f"task '{spec.task.name}' ({offer.source})"
         raise PluginError(f"{title} could not make a model: {raised_at(error)}") from error
-    return Assembly(spec, task, model, offers, catalog)
-
-
-def _refusals(spec: RunSpec, catalog: Catalog) -> list[Problem]:
-    """What the parts that are built later, for training, have against their settings."""
-    problems: list[Problem] = []
-    stand_in = {"params": [torch.nn.Parameter(torch.zeros(1))]}
-    later = [
-        ("optimizer", spec.training.optimizer),
-        *(("observer", part) for part in spec.training.observers),
-    ]
-    for slot, part in later:
-        try:
-            _build(catalog, slot, part, stand_in)
-        except SpecError as error:
-            problems.extend(error.problems)
-    return problems
 
 
 def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, Any]) -> Any:
     """One component; an error from inside it names its place in the spec, it, and its package."""
     offer = catalog.find(slot, part.name)
+    title = f"{slot} '{part.name}' ({offer.source})"
     try:
         built = offer.component.make(available, **part.params)
     except CrvnnError:
         raise
     except ValueError as error:
-        raise SpecError([part.blame(str(error))]) from error
+        raise SpecError([part.problem(title, str(error))]) from error
     except FAILURES as error:
-        raise PluginError(str(part.blame(f"could not be built: {raised_at(error)}"))) from error
+        raise PluginError(str(part.problem(title, f"could not be built: {raised_at(error)}"))) from error
     if not isinstance(built, INTERFACES[slot]):
         kind = f"built a {type(built).__name__}, which is no {INTERFACES[slot].__name__}"
-        raise PluginError(str(part.blame(kind)))
+        raise PluginError(str(part.problem(title, kind)))
     return built

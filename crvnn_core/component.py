@@ -15,16 +15,16 @@ from attrs import field, frozen
 #: Every slot, in the order in which a model is put together.
 SLOTS = ("retriever", "scorer", "decision", "cell", "halting", "encoder", "task", "optimizer", "observer")
 
-#: Arguments that ``assemble`` fills in by name, so that no spec has to repeat them. An encoder may also
-#: ask for any of the other slots' modules by the slot's name.
-FILLED_IN = {
-    "width": "the model's width (model.width)",
-    "params": "the model's parameters (optimizers only)",
-    "retriever": "the retriever that the spec names",
-    "scorer": "the scorer that the spec names",
-    "decision": "the decision that the spec names",
-    "cell": "the cell that the spec names",
-    "halting": "the halting that the spec names",
+_WIDTH = {"width": "the model's width (model.width)"}
+_MODEL_SLOTS = ("retriever", "scorer", "decision", "cell", "halting")
+
+#: Arguments that ``assemble`` fills in by name, for each slot, so that no spec has to repeat them.
+FILLED_IN: dict[str, dict[str, str]] = {
+    **dict.fromkeys(_MODEL_SLOTS, _WIDTH),
+    "encoder": {**_WIDTH, **{slot: f"the {slot} that the spec names" for slot in _MODEL_SLOTS}},
+    "task": {},
+    "optimizer": {"params": "the model's parameters"},
+    "observer": {},
 }
 
 
@@ -47,7 +47,7 @@ def _resolved(annotation: Any, build: object) -> Any:
     scope = vars(sys.modules.get(getattr(build, "__module__", ""), builtins))
     try:
         return eval(annotation, dict(scope))
-    except NameError:
+    except Exception:  # whatever a stranger's annotation does
         return inspect.Parameter.empty
 
 
@@ -78,7 +78,7 @@ class Component:
         build = self.load()
         try:
             found = inspect.signature(build, eval_str=True).parameters.values()
-        except NameError:  # some names are for type checkers only
+        except Exception:  # some names are for type checkers only, some mean nothing: neither matters here
             found = inspect.signature(build).parameters.values()
         return {
             p.name: p.replace(annotation=_resolved(p.annotation, build))
@@ -86,9 +86,9 @@ class Component:
             if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         }
 
-    def settings(self) -> dict[str, inspect.Parameter]:
+    def settings(self, slot: str) -> dict[str, inspect.Parameter]:
         """The parameters that a spec sets: those that ``assemble`` does not fill in itself."""
-        return {name: p for name, p in self.parameters().items() if name not in FILLED_IN}
+        return {name: p for name, p in self.parameters().items() if name not in FILLED_IN[slot]}
 
     def make(self, available: Mapping[str, Any], **settings: Any) -> Any:
         """Build it with ``settings``, and with what it asks for by name among ``available``."""

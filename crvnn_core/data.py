@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -50,7 +51,7 @@ class Vocabulary:
     def encode(self, sequences: Sequence[Sequence[str]]) -> Tokens:
         """Several token sequences as one padded tensor. An empty one is an error that names its place."""
         for row, sequence in enumerate(sequences):
-            if not sequence:
+            if len(sequence) == 0:
                 raise InputError(f"sequence {row} is empty: there is nothing to encode")
             if isinstance(sequence, str):
                 raise InputError(
@@ -72,7 +73,7 @@ def collate(examples: Sequence[Example], vocabulary: Vocabulary) -> Batch:
     columns = zip(*(example.sequences for example in examples), strict=True)
     return Batch(
         tuple(vocabulary.encode(column) for column in columns),
-        torch.tensor([example.label for example in examples]),
+        torch.tensor([int(example.label) for example in examples]),
     )
 
 
@@ -90,17 +91,23 @@ def batches(task: Task, split: str, size: int, seed: int) -> Iterator[Batch]:
 
 def _checked(task: Task, split: str, number: int, example: Example) -> Example:
     """An example as a task must give it; an error that names its place if it is not."""
-    fault = ""
-    if not isinstance(example, Example):
-        fault = f"is {example!r}, not a crvnn_core.Example"
-    elif len(example.sequences) != task.arity:
-        fault = f"has {len(example.sequences)} sequences; the task's arity is {task.arity}"
-    elif not all(example.sequences):
-        fault = "has an empty sequence"
-    elif any(isinstance(sequence, str) for sequence in example.sequences):
-        fault = "has a text for a sequence; give a tuple of tokens"
-    elif not isinstance(example.label, int) or not 0 <= example.label < len(task.classes):
-        fault = f"has the label {example.label!r}; labels are 0 to {len(task.classes) - 1}"
+    fault = _fault(task, example)
     if fault:
         raise InputError(f"example {number} of the split '{split}' {fault}")
     return example
+
+
+def _fault(task: Task, example: Example) -> str:
+    if not isinstance(example, Example):
+        return f"is {example!r}, not a crvnn_core.Example"
+    if len(example.sequences) != task.arity:
+        return f"has {len(example.sequences)} sequences; the task's arity is {task.arity}"
+    if any(len(sequence) == 0 for sequence in example.sequences):
+        return "has an empty sequence"
+    if any(isinstance(sequence, str) for sequence in example.sequences):
+        return "has a text for a sequence; give a tuple of tokens"
+    try:
+        known = 0 <= operator.index(example.label) < len(task.classes)
+    except TypeError:
+        known = False
+    return "" if known else f"has the label {example.label!r}; labels are 0 to {len(task.classes) - 1}"

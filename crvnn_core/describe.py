@@ -45,7 +45,7 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
             }
             for key, parameter in settings.items()
         ],
-        "given": [key for key in offer.component.parameters() if key in FILLED_IN],
+        "given": [key for key in offer.component.parameters() if key in FILLED_IN[slot]],
         "contract": [promise(check) for check in CHECKS[slot]],
     }
 

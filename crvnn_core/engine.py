@@ -103,8 +103,9 @@ class Recursion(Encoder):
         count = mask.sum(1, keepdim=True)  # [B, 1]
         inputs = self._bounded(inputs, count)
         place = torch.arange(inputs.shape[1], device=inputs.device) - self._offset  # 0 at the first token
-        nodes = self.cell.leaf(inputs).to(inputs.dtype)
+        nodes = self.cell.leaf(inputs)
         _expect(self.cell, "leaf transform of cell", nodes, (*inputs.shape[:2], self.cell.state_width))
+        nodes = nodes.to(inputs.dtype)
         _expect(self.cell, "read-out of cell", self.cell.readout(nodes), inputs.shape)
         present = place < count + self._offset
         exists = at_least_float32(present.to(nodes.dtype))

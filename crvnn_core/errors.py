@@ -51,6 +51,28 @@ class Problem:
         return "\n".join(lines)
 
 
+Path_ = tuple[str, ...]
+
+
+@frozen
+class Origin:
+    """Where a value was written."""
+
+    label: str
+    line: int = 0
+    text: str = ""
+
+    def where(self, path: Path_) -> str:
+        """This place in words, for a value at ``path``."""
+        label = f"{self.label}:{self.line}" if self.line else self.label
+        named = label.startswith("--")  # an option of the command line says what it is about itself
+        return label if named or not path else f"{label} [{'.'.join(path)}]"
+
+    def problem(self, path: Path_, what: str, advice: str = "") -> Problem:
+        """A problem at this place."""
+        return Problem(self.where(path), what, f"{self.line} | {self.text}" if self.line else "", advice)
+
+
 class SpecError(CrvnnError):
     """A spec that cannot be used, with every problem in it."""
 
@@ -59,9 +81,9 @@ class SpecError(CrvnnError):
         super().__init__("\n".join(str(problem) for problem in problems))
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """``" Did you mean 'x'?"``, or nothing when no known name is close."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
@@ -75,16 +97,18 @@ def raised_at(error: BaseException) -> str:
         return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     frames = [(file, line) for file, line in frames if not file.startswith("<frozen ")]
-    theirs = [(file, line) for file, line in frames if not file.startswith(_blameless())]
+    theirs = [(file, line) for file, line in frames if not _blameless(file)]
     place = "".join(f" ({file}:{line})" for file, line in (theirs or frames)[-1:])
     return f"{type(error).__name__}: {error}{place}"
 
 
-def _blameless() -> tuple[str, ...]:
-    """Directories in which a plug-in's mistake may come to light, but not lie."""
+def _blameless(file: str) -> bool:
+    """Whether a plug-in's mistake may come to light in a file, but not lie there: Python's, torch's and our own."""
     packages = [sys.modules.get(name) for name in ("crvnn_core", "torch", "pluggy", "attr", "click")]
-    files = [module.__file__ for module in packages if module is not None and module.__file__]
-    return (
-        *(os.path.join(os.path.dirname(file), "") for file in files),
-        sysconfig.get_path("stdlib") + os.sep,
-    )
+    homes = [
+        os.path.dirname(module.__file__) for module in packages if module is not None and module.__file__
+    ]
+    installed = any(part in ("site-packages", "dist-packages") for part in file.split(os.sep))
+    if not installed:  # installed packages often lie in a folder of the standard library's
+        homes.append(sysconfig.get_path("stdlib"))
+    return any(file.startswith(home + os.sep) for home in homes)

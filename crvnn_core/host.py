@@ -153,8 +153,9 @@ def _check_hooks(plugin: object, source: Source) -> None:
                 f"Hooks: {', '.join(known)}."
             )
         own = getattr(value, "__module__", None) == getattr(plugin, "__name__", None)
-        if not marked and (name in known or (own and name.startswith("crvnn_"))):
-            guess = "" if name in known else nearest(name, known)
+        guess = nearest(name, known, cutoff=0.85) if own else ""
+        if not marked and (name in known or guess):
+            guess = "" if name in known else guess
             raise PluginError(
                 f"plug-in '{source.plugin}' ({source}): '{name}' lacks its '@crvnn_core.hookimpl', "
                 f"so it would never be called.{guess}"

@@ -80,10 +80,8 @@ class Model(nn.Module):
         )
         for encoding in encodings:
             if not isinstance(encoding, Encoding):
-                kind = type(self.encoder).__name__
-                raise ContractError(
-                    f"encoder {kind} returned a {type(encoding).__name__}, not a crvnn_core.Encoding"
-                )
+                kinds = f"{type(self.encoder).__name__} returned a {type(encoding).__name__}"
+                raise ContractError(f"encoder {kinds}, not an Encoding", "encoder")
         return Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
 
     @torch.no_grad()

@@ -1,5 +1,7 @@
 """Assembly: a spec made real, and who is named when that fails."""
 
+import pickle
+
 import attrs
 import pytest
 import torch
@@ -20,6 +22,7 @@ from crvnn_core import (
     read_spec,
 )
 from crvnn_core.spec import PartSpec
+from crvnn_tasks.listops import ListOps
 
 SMALL = ["model.width=8", "model.scorer.transition=4"]
 
@@ -167,7 +170,7 @@ def test_the_observers_are_built_in_order(catalog):
     spec = read_spec(catalog, sets=SMALL)
     parts = (PartSpec("jsonl", {"path": "m.jsonl"}), PartSpec("progress", {"lines": 3}))
     spec = attrs.evolve(spec, training=attrs.evolve(spec.training, observers=parts))
-    lines, progress = assemble(spec, catalog).observers()
+    lines, progress = assemble(spec, catalog).observers
     assert str(lines.path) == "m.jsonl"
     assert progress.lines == 3
 
@@ -204,3 +207,72 @@ def test_a_component_that_is_not_what_its_slot_needs_is_refused(catalog):
     mine = read_catalog(create_plugin_manager(Mine()))
     with pytest.raises(PluginError, match=r"cell 'no-cell' \(Mine\): built a Linear, which is no Cell"):
         assemble(read_spec(mine, parts={"cell": "no-cell"}), mine)
+
+
+def test_parameters_named_like_other_slots_are_an_encoders_own():
+    class Named(Encoder):
+        def __init__(self, width: int, task: str = "nli", encoder: str = "inner") -> None:
+            super().__init__(width)
+            self.names = (task, encoder)
+
+        def forward(self, inputs, mask, *, trace=False):
+            return Encoding(inputs.sum(1), inputs.new_zeros(len(inputs)), mask.sum(1))
+
+    catalog = with_components(encoder=[Component("named", Named)])
+    spec = read_spec(catalog, parts={"encoder": "named"}, sets=["model.encoder.task=sst"])
+    assert assemble(spec, catalog).model.encoder.names == ("sst", "inner")
+
+
+def test_an_optimizer_is_tried_on_the_models_own_parameters():
+    def matrices(params: object) -> torch.optim.Optimizer:
+        return torch.optim.SGD([p for p in params if p.dim() >= 2 and len(p) > 2], lr=0.1)
+
+    catalog = with_components(optimizer=[Component("matrices", matrices)])
+    assembly = assemble(read_spec(catalog, sets=[*SMALL, "training.optimizer=matrices"]), catalog)
+    assert assembly.optimizer().param_groups
+
+
+def test_trying_the_optimizer_does_not_change_the_weights(catalog):
+    def greedy(params: object) -> torch.optim.Optimizer:
+        torch.rand(7)
+        return torch.optim.SGD(params, lr=0.1)
+
+    mine = with_components(optimizer=[Component("greedy", greedy)])
+    one = assemble(read_spec(catalog, sets=SMALL), catalog)
+    two = assemble(read_spec(mine, sets=[*SMALL, "training.optimizer=greedy"]), mine)
+    assert same_weights(weights(one), weights(two))
+
+
+def test_a_spec_made_in_python_names_the_component_that_refuses(catalog):
+    spec = read_spec(catalog, sets=SMALL)
+    for part, message in (
+        (PartSpec("windowed", {"k": 0}), r"retriever 'windowed' \(crvnn \S+\): k must be at least 1"),
+        (
+            PartSpec("windowed", {"kk": 0}),
+            r"retriever 'windowed' \(crvnn \S+\): could not be built: TypeError",
+        ),
+        (
+            attrs.evolve(spec.model.retriever, name="windowed", params={"k": 0}),
+            r"retriever 'windowed' .* k must be",
+        ),
+    ):
+        changed = attrs.evolve(spec, model=attrs.evolve(spec.model, retriever=part))
+        with pytest.raises(CrvnnError, match=message):
+            assemble(changed, catalog)
+
+
+def test_a_spec_can_be_pickled_whatever_is_installed():
+    catalog = with_components(cell=[Component("local", lambda width: None)])
+    spec = read_spec(catalog, sets=SMALL)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_a_task_may_have_a_width_of_its_own():
+    class Wide(ListOps):
+        def __init__(self, width: int = 3) -> None:
+            super().__init__()
+            self.width = width
+
+    catalog = with_components(task=[Component("wide", Wide)])
+    spec = read_spec(catalog, parts={"task": "wide"}, sets=["task.width=5"])
+    assert assemble(spec, catalog).task.width == 5

@@ -133,7 +133,7 @@ def test_assemble_writes_a_spec_that_assemble_reads_again(tmp_path):
     first = json.loads(run("assemble", *args, "--json", "--out", out).stdout)
     path = out / "spec.toml"
     assert first["spec"] == str(path)
-    assert path.read_text().startswith("# resolved by crvnn; components from crvnn ")
+    assert path.read_text().startswith("# resolved by crvnn\n# components from crvnn ")
     again = json.loads(run("assemble", path, "--json").stdout)
     for key in ("rows", "parameters", "loss", "gradient_norm", "mean_steps"):
         assert again[key] == first[key]
@@ -479,3 +479,30 @@ def test_a_plug_in_that_prints_does_not_spoil_the_json(tmp_path):
 def test_check_tells_refused_settings_from_broken_promises():
     text = run("check", "cell", "gated", "--set", "hidden=-1", code=2).stderr
     assert re.search(r"cell 'gated' \(crvnn \S+\) refuses these settings: hidden cannot be negative", text)
+
+
+def test_a_spec_that_is_not_even_text_is_not_overwritten(tmp_path):
+    (tmp_path / "spec.toml").write_bytes(b"\xff\xfe")
+    assert "would be lost" in run("assemble", "--out", tmp_path, *QUICK, code=2).stderr
+
+
+def test_a_hook_that_prints_does_not_spoil_the_json(tmp_path):
+    path = tmp_path / "loud.py"
+    path.write_text(
+        "from crvnn_core import Component, hookimpl\n"
+        "@hookimpl\ndef crvnn_cells():\n    print('hello')\n    return [Component('loud', 'loud:Loud')]\n"
+    )
+    said = run("list", "cells", "--json", "--plugin", path)
+    assert "loud" in [row["name"] for row in json.loads(said.stdout)["components"]]
+    assert "hello" in said.stderr
+
+
+def test_check_reports_a_component_that_cannot_be_built_at_all(tmp_path):
+    path = tmp_path / "odd.py"
+    path.write_text(
+        "from crvnn_core import Component, hookimpl\n"
+        "def build(width: int, x: int = 1):\n    raise RuntimeError('no luck')\n"
+        "@hookimpl\ndef crvnn_cells():\n    return [Component('odd', build)]\n"
+    )
+    text = run("check", "cell", "odd", "--set", "x=2", "--plugin", path, code=1).stdout
+    assert "RuntimeError: no luck" in text

@@ -59,7 +59,7 @@ def test_parameters_have_real_types_even_when_annotated_with_texts():
 
 
 def test_settings_leave_out_what_assemble_fills_in():
-    assert list(Component("thing", Thing).settings()) == ["size", "loud"]
+    assert list(Component("thing", Thing).settings("encoder")) == ["size", "loud"]
 
 
 def test_catch_all_parameters_are_not_settings():
@@ -67,7 +67,7 @@ def test_catch_all_parameters_are_not_settings():
         return width, size
 
     component = Component("thing", build)
-    assert list(component.settings()) == ["size"]
+    assert list(component.settings("encoder")) == ["size"]
     assert component.make({"width": 2}) == (2, 1)
 
 
@@ -83,7 +83,7 @@ def test_settings_go_before_what_is_filled_in():
 def test_a_partial_can_build():
     component = Component("thing", partial(Thing, size=5))
     assert component.make({"width": 1}).size == 5
-    assert component.settings()["size"].default == 5
+    assert component.settings("encoder")["size"].default == 5
 
 
 def test_annotations_for_type_checkers_only_do_not_matter():

@@ -727,3 +727,24 @@ def test_a_component_that_cannot_be_built_breaks_every_promise():
     outcomes = list(run_checks(Component("broken", build), CHECKS["halting"]))
     assert not any(outcome.kept for outcome in outcomes)
     assert all("RuntimeError: out of luck" in outcome.reason for outcome in outcomes)
+
+
+class SmallVectors(PlainHalting):
+    """A halting by what the nodes are: legitimate, as each sequence is looked at by itself."""
+
+    def forward(self, exists, vectors, step):
+        return super().forward(exists, vectors, step) & (vectors.abs().amax((1, 2)) > 0.01)
+
+
+@pytest.mark.parametrize("check", CHECKS["halting"], ids=lambda check: check.__name__)
+def test_a_halting_may_look_at_the_nodes(check):
+    check(Component("small-vectors", SmallVectors))
+
+
+def test_a_component_that_leaves_the_program_breaks_its_promises():
+    def leave(width: int) -> None:
+        raise SystemExit(0)
+
+    outcomes = list(run_checks(Component("leaver", leave), CHECKS["cell"]))
+    assert len(outcomes) == len(CHECKS["cell"])
+    assert not any(outcome.kept for outcome in outcomes)

@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -135,3 +136,10 @@ def test_an_unknown_split_is_named():
 def test_a_text_is_not_taken_for_its_letters():
     with pytest.raises(InputError, match="sequence 0 is a text, not tokens"):
         Vocabulary(["a"]).encode(["a b"])
+
+
+@pytest.mark.parametrize("label", [np.int64(1), torch.tensor(1), True])
+def test_labels_may_be_any_kind_of_whole_number(label):
+    batch = next(batches(Given(Example((["a", "b"],), label)), "train", 1, 0))
+    assert batch.labels.tolist() == [1]
+    assert batch.labels.dtype == torch.int64

@@ -371,3 +371,12 @@ def test_one_plug_in_offering_a_name_twice_is_not_called_two():
 def test_an_unknown_slot_is_named(catalog):
     with pytest.raises(UnknownNameError, match=r"no slot is called 'cel'\. Did you mean 'cell'\?"):
         catalog.find("cel", "gated")
+
+
+def test_a_function_of_ones_own_may_begin_like_a_hook(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from crvnn_core import Component, hookimpl\ndef crvnn_layer_norm(x):\n    return x\n"
+        "@hookimpl\ndef crvnn_cells():\n    return [Component('mine', int)]\n"
+    )
+    assert create_plugin_manager(files=[path], entry_points=False)

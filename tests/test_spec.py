@@ -60,7 +60,7 @@ def test_every_preset_resolves_and_contains_every_parameter(catalog, preset):
     }
     parts |= {"task": spec.task, "optimizer": spec.training.optimizer}
     for slot, part in parts.items():
-        known = set(catalog.find(slot, part.name).component.settings()) - {"width"}
+        known = set(catalog.find(slot, part.name).component.settings(slot))
         assert set(part.params) == known, slot
     for key, value in catalog.preset(preset).model["encoder"].items():
         assert key == "name" or spec.model.encoder.params[key] == value
@@ -424,7 +424,7 @@ def test_a_written_spec_reads_back_equal(
     target = tmp_path_factory.mktemp("written") / "spec.toml"
     write_spec(spec, target, ["a note", "another"])
     assert read_spec(catalog, target) == spec
-    assert target.read_text(encoding="utf-8").startswith("# a note\n# another\n")
+    assert target.read_text(encoding="utf-8").startswith("# resolved by crvnn\n# a note\n# another\n")
 
 
 def _with_observer(spec, part):
@@ -570,3 +570,18 @@ def test_the_kinds_of_inherited_parameters_are_known():
         SpecError, match=r"must be one of 'gelu', 'gelu-tanh', 'relu', not 'gleu'\. Did you mean 'gelu'"
     ):
         read_spec(catalog, parts={"cell": "mine"}, sets=["model.cell.activation=gleu"])
+
+
+def test_a_wrong_preset_is_named_even_where_there_is_no_default_one():
+    class Mine:
+        @hookimpl
+        def crvnn_presets(self):
+            return [Preset("mine", {})]
+
+    catalog = read_catalog(create_plugin_manager(Mine(), entry_points=False))
+    with pytest.raises(SpecError, match=r"no preset is called 'mien'\. Did you mean 'mine'\?"):
+        read_spec(catalog, preset="mien")
+
+
+def test_quotes_in_a_comment_do_not_hide_the_keys_below():
+    assert key_lines('a = 1  # """\nwidth = 2\n')[("width",)][0] == 2

@@ -74,17 +74,17 @@ def assemble_command(
     """
     import torch
 
-    from crvnn_core.assembly import RESOLVED, assemble
+    from crvnn_core.assembly import assemble
     from crvnn_core.errors import CrvnnError
     from crvnn_core.probe import probe
-    from crvnn_core.spec import read_spec, write_spec
+    from crvnn_core.spec import read_spec, was_resolved, write_spec
 
     torch.set_num_threads(1)  # a probe is so small that more threads only wait for each other
     named = {slot: name for slot, name in parts.items() if name is not None}
     resolved = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
     assembly = assemble(resolved, session.catalog)
     written = out / "spec.toml" if out is not None else None
-    if written is not None and written.is_file() and not written.read_text().startswith(f"# {RESOLVED}"):
+    if written is not None and written.exists() and not was_resolved(written):
         raise CrvnnError(
             f"{written} was not written by crvnn, and would be lost; choose another directory for --out"
         )

@@ -29,8 +29,7 @@ class Session:
         """The plug-in manager."""
         from crvnn_core.host import create_plugin_manager
 
-        with contextlib.redirect_stdout(sys.stderr):  # what plug-ins print must not mix with results
-            host = create_plugin_manager(files=self.files)
+        host = create_plugin_manager(files=self.files)
         for broken in host.broken:
             click.echo(f"crvnn: warning: {broken}\n  The other plug-ins work.", err=True)
         return host
@@ -77,14 +76,30 @@ def plugin_option(command: F) -> F:
 
 def json_option(command: F) -> F:
     """``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for machines.")(
-        command
-    )
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        is_eager=True,
+        callback=_keep_stdout_clean,
+        help="Print the result as JSON, for machines.",
+    )(command)
+
+
+def _keep_stdout_clean(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    """Send whatever plug-ins print to stderr, so that the result stands alone."""
+    if value:
+        ctx.meta[_RESULTS] = sys.stdout
+        ctx.with_resource(contextlib.redirect_stdout(sys.stderr))
+    return value
+
+
+_RESULTS = "crvnn.results"
 
 
 def print_json(result: object) -> None:
     """A result for machines."""
-    click.echo(json.dumps(result, indent=2))
+    click.echo(json.dumps(result, indent=2), file=click.get_current_context().meta[_RESULTS])
 
 
 def print_table(

@@ -2,7 +2,7 @@
 
 from crvnn_core.spec.resolve import read_spec, resolve
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
-from crvnn_core.spec.write import spec_text, write_spec
+from crvnn_core.spec.write import spec_text, was_resolved, write_spec
 
 __all__ = [
     "ModelSpec",
@@ -12,5 +12,6 @@ __all__ = [
     "read_spec",
     "resolve",
     "spec_text",
+    "was_resolved",
     "write_spec",
 ]

@@ -8,31 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from crvnn_core.errors import Problem, SpecError
+from crvnn_core.errors import Origin, Path_, Problem, SpecError
 from crvnn_core.spec.schema import PARTS
-
-Path_ = tuple[str, ...]
-
-
-@frozen
-class Origin:
-    """Where a value was written."""
-
-    label: str
-    line: int = 0
-    text: str = ""
-
-    def where(self, path: Path_) -> str:
-        """This place in words, for a value at ``path``."""
-        label = f"{self.label}:{self.line}" if self.line else self.label
-        named = label.startswith("--")  # an option of the command line says what it is about itself
-        return label if named or not path else f"{label} [{'.'.join(path)}]"
-
-    def problem(self, path: Path_, what: str, advice: str = "") -> Problem:
-        """A problem at this place."""
-        return Problem(self.where(path), what, f"{self.line} | {self.text}" if self.line else "", advice)
 
 
 @define
@@ -142,7 +121,8 @@ def key_lines(source: str) -> dict[Path_, tuple[int, str]]:
     table: Path_ = ()
     quoted = False  # inside a text of several lines
     for number, line in enumerate(source.splitlines(), 1):
-        begun, quoted = quoted, quoted ^ ((line.count('"""') + line.count("'''")) % 2 == 1)
+        code = line.partition("#")[0]
+        begun, quoted = quoted, quoted ^ ((code.count('"""') + code.count("'''")) % 2 == 1)
         if begun:
             continue
         if header := _HEADER.match(line):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ import tomli_w
 from crvnn_core.component import FILLED_IN, Component
 from crvnn_core.errors import (
     FAILURES,
+    Origin,
+    Path_,
     PluginError,
     Problem,
     SpecError,
@@ -23,7 +23,7 @@ from crvnn_core.errors import (
     raised_at,
 )
 from crvnn_core.host import Catalog, Offer
-from crvnn_core.spec.layers import Layer, Layered, Origin, Path_, overrides, read_toml
+from crvnn_core.spec.layers import Layer, Layered, overrides, read_toml
 from crvnn_core.spec.schema import DEFAULTS, PART_LISTS, PARTS, ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.values import check_value
 
@@ -72,6 +72,8 @@ def resolve(
     if not isinstance(chosen, str) or chosen not in catalog.presets:
         what = f"no preset is called {chosen!r}.{nearest(str(chosen), catalog.presets)}"
         reader.problems.append(place.problem(("preset",), what, f"Installed: {', '.join(catalog.presets)}."))
+        if DEFAULT_PRESET not in catalog.presets:
+            raise SpecError(reader.problems)
         chosen = DEFAULT_PRESET
     layered.lay(DEFAULTS, {}, Origin("defaults"))
     layered.lay({"model": catalog.preset(chosen).model}, {}, Origin(f"preset '{chosen}'"))
@@ -168,21 +170,17 @@ class _Reader:
             self.complain(path, *self.catalog.unknown(slot, name), at=(*path, "name"))
             return None
         offer = self.catalog.components[slot][name]
-        return PartSpec(name, self._params(offer, params, path), partial(self._blame, offer, path))
-
-    def _blame(self, offer: Offer, path: Path_, what: str) -> Problem:
-        """What a component says against its parameters, at the first parameter that it mentions."""
-        named = (key for key in settings_of(offer) if re.search(rf"\b{key}\b", what))
-        at = next(((*path, key) for key in named if (*path, key) in self.layered.origins), path)
-        title = f"{offer.slot} '{offer.component.name}' ({offer.source})"
-        return self.layered.origin(at).problem(at, f"{title}: {what}")
+        places = {key: self.layered.origin((*path, key)) for key in params}
+        return PartSpec(
+            name, self._params(offer, params, path), path, {"": self.layered.origin(path), **places}
+        )
 
     def _params(self, offer: Offer, given: Mapping[str, Any], path: Path_) -> dict[str, Any]:
         settings = settings_of(offer)
         title = f"{offer.slot} '{offer.component.name}'"
         for key in given:
-            if key in FILLED_IN and key in offer.component.parameters():
-                self.complain((*path, key), f"{title} is always given {FILLED_IN[key]}")
+            if key in FILLED_IN[offer.slot] and key in offer.component.parameters():
+                self.complain((*path, key), f"{title} is always given {FILLED_IN[offer.slot][key]}")
             elif key not in settings:
                 has = f"It has {', '.join(settings)}." if settings else "It has none."
                 self.complain((*path, key), f"{title} has no parameter '{key}'.{nearest(key, settings)}", has)
@@ -217,7 +215,7 @@ def settings_of(offer: Offer) -> dict[str, inspect.Parameter]:
     """What a spec can set of a component; an error that names its package if it cannot be imported."""
     component: Component = offer.component
     try:
-        return component.settings()
+        return component.settings(offer.slot)
     except FAILURES as error:
         raise PluginError(
             f"{offer.slot} '{component.name}' of {offer.source} could not be imported: {raised_at(error)}"

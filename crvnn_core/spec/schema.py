@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from attrs import field, frozen
 
-from crvnn_core.errors import Problem
+from crvnn_core.errors import Origin, Path_, Problem
 
 
 def between(low: float, high: float = math.inf) -> Callable[[Any, Any, float], None]:
@@ -36,8 +36,16 @@ class PartSpec:
 
     name: str
     params: Mapping[str, Any] = field(factory=dict)
-    #: Turns what it said against its parameters into a problem with a place in the spec.
-    blame: Callable[[str], Problem] = field(default=partial(Problem, "spec"), eq=False, repr=False)
+    #: Where it stands in a spec, and who wrote it (under "") and each of its parameters there; for messages.
+    path: Path_ = field(default=(), eq=False, repr=False)
+    places: Mapping[str, Origin] = field(factory=dict, eq=False, repr=False)
+
+    def problem(self, title: str, what: str) -> Problem:
+        """What a component called ``title`` says against its parameters, at the first of them that it mentions."""
+        key = next((key for key in self.places if key and re.search(rf"\b{re.escape(key)}\b", what)), "")
+        if key not in self.places:
+            return Problem(title, what)
+        return self.places[key].problem((*self.path, key) if key else self.path, f"{title}: {what}")
 
 
 @frozen(kw_only=True)

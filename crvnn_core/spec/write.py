@@ -14,11 +14,21 @@ import tomli_w
 from crvnn_core.errors import CrvnnError
 from crvnn_core.spec.schema import PartSpec, RunSpec
 
+_HEADER = "# resolved by crvnn"
+
+
+def was_resolved(path: Path) -> bool:
+    """Whether a file is a spec that was written here, and not by a user."""
+    try:
+        return path.read_bytes().startswith(_HEADER.encode())
+    except OSError:
+        return False
+
 
 def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
     """A spec as TOML, with notes as comments on top. Parameters that are ``None`` are left out."""
     comments = "".join(f"# {note}\n" for note in notes)
-    return comments + tomli_w.dumps(_plain(spec))
+    return f"{_HEADER}\n{comments}" + tomli_w.dumps(_plain(spec))
 
 
 def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:

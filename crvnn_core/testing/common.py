@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from crvnn_core.component import Component
-from crvnn_core.errors import raised_at
+from crvnn_core.errors import FAILURES, raised_at
 
 Check = Callable[[Component], None]
 
@@ -45,7 +45,7 @@ def run_checks(component: Component, checks: Iterable[Check]) -> Iterator[Outcom
             check(component)
         except AssertionError as error:
             yield Outcome(check.__name__, promise(check), False, str(error) or raised_at(error))
-        except Exception as error:  # whatever a component does wrong is a broken promise, and is said
+        except FAILURES as error:  # whatever a component does wrong is a broken promise, and is said
             yield Outcome(check.__name__, promise(check), False, raised_at(error))
         else:
             yield Outcome(check.__name__, promise(check), True)

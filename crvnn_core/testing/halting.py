@@ -21,7 +21,7 @@ from crvnn_core.testing.common import (
 
 def _ask(halting: Halting, exists: Tensor, step: int = 1) -> Tensor:
     """Its answer for some existence [B, n], with vectors that depend on the position only."""
-    vectors = random(exists.shape[1], WIDTH).expand(len(exists), -1, -1)
+    vectors = random(32, WIDTH)[: exists.shape[1]].expand(len(exists), -1, -1)
     return halting(exists, vectors * (exists > 0).unsqueeze(-1), step)
 
 

@@ -54,7 +54,7 @@ def demo(steps: int, seed: int) -> None:
         assembly.optimizer(),
         steps=steps,
         clip=training.clip,
-        observers=assembly.observers(),
+        observers=assembly.observers,
     )
     click.echo("3. Asking it about expressions that it has never seen ...")
     with torch.no_grad():

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from attrs import field, frozen
 
-from crvnn_core.component import FILLED_IN, SLOTS
+from crvnn_core.component import ENCODER_PARTS
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
 from crvnn_core.host import Catalog, Offer
 from crvnn_core.interfaces import (
@@ -87,8 +87,9 @@ def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
     task = build("task", spec.task)
     width = spec.model.width
     wanted = catalog.find("encoder", spec.model.encoder.name).component.parameters()
-    slots = [slot for slot in SLOTS if slot in wanted and slot in FILLED_IN["encoder"]]
-    parts = {slot: build(slot, getattr(spec.model, slot), width=width) for slot in slots}
+    parts = {
+        slot: build(slot, getattr(spec.model, slot), width=width) for slot in ENCODER_PARTS if slot in wanted
+    }
     encoder = None if problems else build("encoder", spec.model.encoder, width=width, **parts)
     model = None if encoder is None else _model(spec, task, encoder, offers["task"])
     shaped = list(model.parameters()) if model else [torch.nn.Parameter(torch.zeros(2, 2))]
@@ -105,14 +106,13 @@ def _model(spec: RunSpec, task: Task, encoder: Encoder, offer: Offer) -> Model:
     try:
         return Model(task, encoder, width=spec.model.width, embedding=embedding, dropouts=dropouts)
     except FAILURES as error:
-        title = f"task '{spec.task.name}' ({offer.source})"
-        raise PluginError(f"{title} could not make a model: {raised_at(error)}") from error
+        raise PluginError(f"{offer} could not make a model: {raised_at(error)}") from error
 
 
 def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, Any]) -> Any:
     """One component; an error from inside it names its place in the spec, it, and its package."""
     offer = catalog.find(slot, part.name)
-    title = f"{slot} '{part.name}' ({offer.source})"
+    title = str(offer)
     try:
         built = offer.component.make(available, **part.params)
     except CrvnnError:

@@ -12,16 +12,17 @@ from typing import Any
 
 from attrs import field, frozen
 
+#: The parts that an encoder may ask for.
+ENCODER_PARTS = ("retriever", "scorer", "decision", "cell", "halting")
 #: Every slot, in the order in which a model is put together.
-SLOTS = ("retriever", "scorer", "decision", "cell", "halting", "encoder", "task", "optimizer", "observer")
+SLOTS = (*ENCODER_PARTS, "encoder", "task", "optimizer", "observer")
 
 _WIDTH = {"width": "the model's width (model.width)"}
-_MODEL_SLOTS = ("retriever", "scorer", "decision", "cell", "halting")
 
 #: Arguments that ``assemble`` fills in by name, for each slot, so that no spec has to repeat them.
 FILLED_IN: dict[str, dict[str, str]] = {
-    **dict.fromkeys(_MODEL_SLOTS, _WIDTH),
-    "encoder": {**_WIDTH, **{slot: f"the {slot} that the spec names" for slot in _MODEL_SLOTS}},
+    **dict.fromkeys(ENCODER_PARTS, _WIDTH),
+    "encoder": {**_WIDTH, **{slot: f"the {slot} that the spec names" for slot in ENCODER_PARTS}},
     "task": {},
     "optimizer": {"params": "the model's parameters"},
     "observer": {},

@@ -170,6 +170,9 @@ class Offer:
     component: Component
     source: Source
 
+    def __str__(self) -> str:
+        return f"{self.slot} '{self.component.name}' ({self.source})"
+
 
 @frozen
 class Catalog:

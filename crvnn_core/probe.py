@@ -8,12 +8,11 @@ import torch
 from attrs import frozen
 
 from crvnn_core.assembly import Assembly
+from crvnn_core.component import ENCODER_PARTS
 from crvnn_core.cost import Cost, counted
 from crvnn_core.data import Batch, batches
 from crvnn_core.errors import FAILURES, ContractError, CrvnnError, PluginError, raised_at
 from crvnn_core.model import Output
-
-_MODEL_SLOTS = ("retriever", "scorer", "decision", "cell", "halting")
 
 
 @frozen
@@ -47,7 +46,7 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
     batch = _first_batch(assembly, size)
     model, cost = assembly.model.train(), Cost()
     try:
-        with torch.no_grad(), counted(model.encoder, _MODEL_SLOTS, cost):
+        with torch.no_grad(), counted(model.encoder, ENCODER_PARTS, cost):
             model(batch)
         cost.running[:] = ["rest"]
         began = time.perf_counter()
@@ -91,7 +90,7 @@ def _row(assembly: Assembly, slot: str, multiply_adds: float | None) -> Row:
     encoder = assembly.model.encoder
     parts = {
         name: part
-        for name in _MODEL_SLOTS
+        for name in ENCODER_PARTS
         if isinstance(part := getattr(encoder, name, None), torch.nn.Module)
     }
     modules = {**parts, "encoder": encoder, "task": assembly.model.head}
@@ -126,6 +125,5 @@ def _first_batch(assembly: Assembly, size: int) -> Batch:
 def _title(assembly: Assembly, slot: str) -> str:
     """A component by slot, name and package; all of them, if it cannot be told which."""
     if slot in assembly.offers:
-        offer = assembly.offers[slot]
-        return f"{slot} '{offer.component.name}' ({offer.source})"
+        return str(assembly.offers[slot])
     return f"the model (components from {', '.join(assembly.packages)})"

@@ -214,7 +214,9 @@ def test_a_component_that_cannot_be_imported_is_named_with_its_package():
         def crvnn_cells(self):
             return [Component("absent", "there_is_no_such_module:Cell")]
 
-    with pytest.raises(PluginError, match="cell 'absent' of Mine could not be imported: ModuleNotFoundError"):
+    with pytest.raises(
+        PluginError, match=r"cell 'absent' \(Mine\) could not be imported: ModuleNotFoundError"
+    ):
         read_spec(read_catalog(create_plugin_manager(Mine())), parts={"cell": "absent"})
 
 
@@ -549,7 +551,7 @@ def test_a_default_that_cannot_be_written_is_the_plug_ins_fault():
 
     catalog = read_catalog(create_plugin_manager(Mine()))
     with pytest.raises(
-        PluginError, match=r"cell 'odd' of Mine: the default of 'device'.* cannot be written in a spec"
+        PluginError, match=r"cell 'odd' \(Mine\): the default of 'device'.* cannot be written in a spec"
     ):
         read_spec(catalog, parts={"cell": "odd"})
 

@@ -113,7 +113,7 @@ def _show(result: Probe) -> None:
         for row in result.rows
     ]
     columns = ("slot", "component", "from", "parameters", "multiply-adds per token and step")
-    print_table("", columns, rows, right=(3, 4))
+    print_table(columns, rows, right=(3, 4))
     click.echo(
         f"\n{result.parameters:,} parameters in all. A probe of {result.sequences} sequences of up to {result.longest} "
         f"tokens took {result.mean_steps:.1f} steps on average and {result.most_steps} at most;\n"

@@ -42,7 +42,7 @@ def list_command(session: Session, slot: str | None, as_json: bool) -> None:
         keys = ("slot", "name", "summary", "package")
         print_json({"components": [dict(zip(keys, row, strict=True)) for row in rows], "broken": broken})
     else:
-        print_table("", ("slot", "name", "what it is", "from"), rows)
+        print_table(("slot", "name", "what it is", "from"), rows)
 
 
 @click.command("describe")
@@ -74,7 +74,7 @@ def _show(facts: dict[str, Any]) -> None:
         click.echo(f"{facts['text']}\n")
     if facts["parameters"]:
         rows = [(p["name"], p["kind"], p["default"], p["text"]) for p in facts["parameters"]]
-        print_table("", ("parameter", "kind", "default", "what it does"), rows)
+        print_table(("parameter", "kind", "default", "what it does"), rows)
     else:
         click.echo("It has no parameters.")
     if facts["given"]:

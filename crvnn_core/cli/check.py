@@ -45,7 +45,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
         try:
             component.make(everything(WIDTH), **component.example)
         except ValueError as error:
-            raise CrvnnError(f"{slot} '{name}' ({offer.source}) refuses these settings: {error}") from error
+            raise CrvnnError(f"{offer} refuses these settings: {error}") from error
         except FAILURES:
             pass  # the checks below will tell
     outcomes = []

@@ -74,6 +74,9 @@ def plugin_option(command: F) -> F:
     )(command)
 
 
+_RESULTS = "crvnn.results"  # where a command keeps the stream that its result goes to
+
+
 def json_option(command: F) -> F:
     """``--json``."""
     return click.option(
@@ -94,22 +97,17 @@ def _keep_stdout_clean(ctx: click.Context, parameter: click.Parameter, value: bo
     return value
 
 
-_RESULTS = "crvnn.results"
-
-
 def print_json(result: object) -> None:
     """A result for machines."""
     click.echo(json.dumps(result, indent=2), file=click.get_current_context().meta[_RESULTS])
 
 
-def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()
-) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
     """A table for people; the columns in ``right`` are numbers."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number in right else "left", overflow="fold")
     for row in rows:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import tomli_w
 
-from crvnn_core.component import FILLED_IN, Component
+from crvnn_core.component import FILLED_IN
 from crvnn_core.errors import (
     FAILURES,
     Origin,
@@ -205,7 +205,7 @@ def _writable(offer: Offer, key: str, default: Any) -> Any:
             tomli_w.dumps({key: default})
         except TypeError as error:
             raise PluginError(
-                f"{offer.slot} '{offer.component.name}' of {offer.source}: the default of '{key}', {default!r}, "
+                f"{offer}: the default of '{key}', {default!r}, "
                 "cannot be written in a spec; use numbers, texts, truth values, lists or tables of them"
             ) from error
     return default
@@ -213,10 +213,7 @@ def _writable(offer: Offer, key: str, default: Any) -> Any:
 
 def settings_of(offer: Offer) -> dict[str, inspect.Parameter]:
     """What a spec can set of a component; an error that names its package if it cannot be imported."""
-    component: Component = offer.component
     try:
-        return component.settings(offer.slot)
+        return offer.component.settings(offer.slot)
     except FAILURES as error:
-        raise PluginError(
-            f"{offer.slot} '{component.name}' of {offer.source} could not be imported: {raised_at(error)}"
-        ) from error
+        raise PluginError(f"{offer} could not be imported: {raised_at(error)}") from error

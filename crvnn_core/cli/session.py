@@ -99,7 +99,7 @@ def _keep_stdout_clean(ctx: click.Context, parameter: click.Parameter, value: bo
 
 def print_json(result: object) -> None:
     """A result for machines."""
-    click.echo(json.dumps(result, indent=2), file=click.get_current_context().meta[_RESULTS])
+    click.echo(json.dumps(result, indent=2), file=click.get_current_context().meta.get(_RESULTS))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from crvnn_core.component import SLOTS, Component, Preset
+from crvnn_core.component import SLOTS, Component, Preset, TrainedModel
 from crvnn_core.errors import (
     ContractError,
     CrvnnError,
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from crvnn_core.assembly import Assembly, assemble
     from crvnn_core.data import Batch, Tokens, batches
     from crvnn_core.engine import Recursion
+    from crvnn_core.evaluation import Result, Score
     from crvnn_core.interfaces import (
         Cell,
         Decision,
+        Embedding,
         Encoder,
         Encoding,
         Example,
@@ -44,15 +46,18 @@ if TYPE_CHECKING:
     from crvnn_core.spec import RunSpec, read_spec
     from crvnn_core.state import checked_lengths
     from crvnn_core.trace import Trace
-    from crvnn_core.training import fit
+    from crvnn_core.trained import Prediction, Trained, load
+    from crvnn_core.training import Outcome, train
 
 _LAZY = {
     "assembly": ("Assembly", "assemble"),
     "data": ("Batch", "Tokens", "batches"),
     "engine": ("Recursion",),
+    "evaluation": ("Result", "Score"),
     "interfaces": (
         "Cell",
         "Decision",
+        "Embedding",
         "Encoder",
         "Encoding",
         "Example",
@@ -70,7 +75,8 @@ _LAZY = {
     "spec": ("RunSpec", "read_spec"),
     "state": ("checked_lengths",),
     "trace": ("Trace",),
-    "training": ("fit",),
+    "trained": ("Prediction", "Trained", "load"),
+    "training": ("Outcome", "train"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 
@@ -84,6 +90,7 @@ __all__ = [
     "ContractError",
     "CrvnnError",
     "Decision",
+    "Embedding",
     "Encoder",
     "Encoding",
     "Example",
@@ -94,28 +101,35 @@ __all__ = [
     "Model",
     "Neighbourhood",
     "Observer",
+    "Outcome",
     "PluginError",
+    "Prediction",
     "Preset",
     "Recursion",
+    "Result",
     "Retriever",
     "RunSpec",
     "Scheduled",
+    "Score",
     "Scorer",
     "SpecError",
     "Task",
     "Tokens",
     "Trace",
+    "Trained",
+    "TrainedModel",
     "UnknownNameError",
     "assemble",
     "batches",
     "checked_lengths",
     "create_plugin_manager",
-    "fit",
     "hookimpl",
+    "load",
     "load_published_weights",
     "read_catalog",
     "read_spec",
     "set_progress",
+    "train",
 ]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from crvnn_core.host import Catalog, Offer
 from crvnn_core.interfaces import (
     Cell,
     Decision,
+    Embedding,
     Encoder,
     Halting,
     Observer,
@@ -21,7 +23,7 @@ from crvnn_core.interfaces import (
     Scorer,
     Task,
 )
-from crvnn_core.model import Model
+from crvnn_core.model import Model, TokenVectors
 from crvnn_core.spec import PartSpec, RunSpec
 
 #: What a component of each slot must be.
@@ -32,6 +34,7 @@ INTERFACES: dict[str, type] = {
     "cell": Cell,
     "halting": Halting,
     "encoder": Encoder,
+    "embedding": Embedding,
     "task": Task,
     "optimizer": torch.optim.Optimizer,
     "observer": Observer,
@@ -48,10 +51,11 @@ class Assembly:
     observers: list[Observer]
     offers: Mapping[str, Offer]  # by slot: what was built, and where it comes from
     catalog: Catalog = field(repr=False)
+    remarks: tuple[str, ...] = ()  # what a user should know of how it was built
 
     def optimizer(self) -> torch.optim.Optimizer:
         """The spec's optimizer over the model's parameters."""
-        available = {"params": list(self.model.parameters())}
+        available = {"params": [p for p in self.model.parameters() if p.requires_grad]}
         optimizer: torch.optim.Optimizer = _build(
             self.catalog, "optimizer", self.spec.training.optimizer, available
         )
@@ -69,8 +73,20 @@ class Assembly:
         return [f"components from {', '.join(self.packages)}; torch {torch.__version__}"]
 
 
-def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
-    """Build the task and the model that a spec describes, from its seed; every refused setting in one error."""
+@frozen
+class Lexicon:
+    """What a model learnt from its task's data besides its weights: a saved model brings it along."""
+
+    tokens: tuple[str, ...]
+    classes: tuple[str, ...]
+    vector_size: int
+
+
+def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) -> Assembly:
+    """Build the task and the model that a spec describes, from its seed; every refused setting in one error.
+
+    :param lexicon: of a saved model, whose data need not be here; its weights are yet to be loaded.
+    """
     torch.manual_seed(spec.seed)
     problems: list[Problem] = []
     offers: dict[str, Offer] = {}
@@ -85,28 +101,57 @@ def assemble(spec: RunSpec, catalog: Catalog) -> Assembly:
             return None
 
     task = build("task", spec.task)
+    if lexicon is not None and task is not None:
+        task.vocabulary, task.classes = lexicon.tokens, lexicon.classes
+    embedding = build("embedding", spec.model.embedding)
     width = spec.model.width
     wanted = catalog.find("encoder", spec.model.encoder.name).component.parameters()
     parts = {
         slot: build(slot, getattr(spec.model, slot), width=width) for slot in ENCODER_PARTS if slot in wanted
     }
     encoder = None if problems else build("encoder", spec.model.encoder, width=width, **parts)
-    model = None if encoder is None else _model(spec, task, encoder, offers["task"])
+    model = None if encoder is None else _model(spec, task, embedding, encoder, lexicon, offers)
     shaped = list(model.parameters()) if model else [torch.nn.Parameter(torch.zeros(2, 2))]
     build("optimizer", spec.training.optimizer, params=shaped)
     observers = [build("observer", part) for part in spec.training.observers]
     if model is None or problems:
         raise SpecError(problems)
-    return Assembly(spec, task, model, observers, offers, catalog)
+    return Assembly(spec, task, model, observers, offers, catalog, tuple(embedding.notes))
 
 
-def _model(spec: RunSpec, task: Task, encoder: Encoder, offer: Offer) -> Model:
-    dropouts = (spec.model.input_dropout, spec.model.output_dropout)
-    embedding = spec.model.embedding or spec.model.width
+def _model(
+    spec: RunSpec,
+    task: Task,
+    embedding: Embedding,
+    encoder: Encoder,
+    lexicon: Lexicon | None,
+    offers: Mapping[str, Offer],
+) -> Model:
+    with _blaming(offers["embedding"], "could not make vectors"):
+        if lexicon is None:
+            tokens, vectors = embedding.table(_vocabulary(task, offers["task"]), spec.model.width)
+        else:
+            tokens, vectors = lexicon.tokens, torch.zeros(len(lexicon.tokens), lexicon.vector_size)
+        embed = TokenVectors(vectors, embedding.trainable)
+    with _blaming(offers["task"], "could not make a model"):
+        head = task.head(encoder.width, spec.model.output_dropout)
+        return Model(tokens, embed, encoder, head, width=spec.model.width, dropout=spec.model.input_dropout)
+
+
+def _vocabulary(task: Task, offer: Offer) -> Sequence[str]:
+    with _blaming(offer, "could not say its vocabulary"):
+        return task.vocabulary
+
+
+@contextlib.contextmanager
+def _blaming(offer: Offer, what: str) -> Iterator[None]:
+    """Name the component in whatever goes wrong inside it."""
     try:
-        return Model(task, encoder, width=spec.model.width, embedding=embedding, dropouts=dropouts)
+        yield
+    except CrvnnError as error:
+        raise CrvnnError(f"{offer}: {error}") from error
     except FAILURES as error:
-        raise PluginError(f"{offer} could not make a model: {raised_at(error)}") from error
+        raise PluginError(f"{offer} {what}: {raised_at(error)}") from error
 
 
 def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from attrs import field, frozen
 #: The parts that an encoder may ask for.
 ENCODER_PARTS = ("retriever", "scorer", "decision", "cell", "halting")
 #: Every slot, in the order in which a model is put together.
-SLOTS = (*ENCODER_PARTS, "encoder", "task", "optimizer", "observer")
+SLOTS = (*ENCODER_PARTS, "encoder", "embedding", "task", "optimizer", "observer")
 
 _WIDTH = {"width": "the model's width (model.width)"}
 
@@ -23,6 +23,7 @@ _WIDTH = {"width": "the model's width (model.width)"}
 FILLED_IN: dict[str, dict[str, str]] = {
     **dict.fromkeys(ENCODER_PARTS, _WIDTH),
     "encoder": {**_WIDTH, **{slot: f"the {slot} that the spec names" for slot in ENCODER_PARTS}},
+    "embedding": {},
     "task": {},
     "optimizer": {"params": "the model's parameters"},
     "observer": {},
@@ -96,6 +97,15 @@ class Component:
         wanted = self.parameters()
         filled = {name: value for name, value in available.items() if name in wanted}
         return self.load()(**{**filled, **settings})
+
+
+@frozen
+class TrainedModel:
+    """A run directory that comes with a package, to be used by name."""
+
+    name: str = field(validator=_check_name)
+    path: str
+    summary: str = field(default="", kw_only=True)
 
 
 @frozen

@@ -10,7 +10,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from crvnn_core.component import Component, Preset
+    from crvnn_core.component import Component, Preset, TrainedModel
 
 PROJECT = "crvnn"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -92,6 +92,18 @@ def crvnn_encoders() -> Iterable[Component]:  # type: ignore[empty-body]
 
 
 @hookspec
+def crvnn_embeddings() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer embeddings: where the vectors of tokens begin.
+
+    Called once per command.
+
+    :return: components whose ``build(**params)`` gives a ``crvnn_core.Embedding``.
+
+    Contract: ``crvnn_core.testing.EMBEDDING_CHECKS``.
+    """
+
+
+@hookspec
 def crvnn_tasks() -> Iterable[Component]:  # type: ignore[empty-body]
     """Offer tasks: where examples come from, and what is asked about them.
 
@@ -124,6 +136,17 @@ def crvnn_observers() -> Iterable[Component]:  # type: ignore[empty-body]
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Observer``.
 
     Contract: ``crvnn_core.testing.OBSERVER_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_models() -> Iterable[TrainedModel]:  # type: ignore[empty-body]
+    """Offer trained models: run directories that come with a package, used by name (``crvnn predict listops ...``).
+
+    Called once per command.
+
+    :return: ``crvnn_core.TrainedModel`` records with the path of a run directory.
+        Two plug-ins may not offer the same name.
     """
 
 

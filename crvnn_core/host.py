@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 from attrs import field, frozen
 
 from crvnn_core import hooks
-from crvnn_core.component import SLOTS, Component, Preset
+from crvnn_core.component import SLOTS, Component, Preset, TrainedModel
 from crvnn_core.errors import FAILURES, PluginError, UnknownNameError, nearest, raised_at
 
 if TYPE_CHECKING:
@@ -180,6 +180,7 @@ class Catalog:
 
     components: dict[str, dict[str, Offer]]
     presets: dict[str, tuple[Preset, Source]]
+    models: dict[str, tuple[TrainedModel, Source]] = field(factory=dict)
     broken: tuple[BrokenPlugin, ...] = field(default=())
 
     def find(self, slot: str, name: str) -> Offer:
@@ -220,13 +221,23 @@ def read_catalog(host: Host) -> Catalog:
                 raise _clash(slot, record.name, taken[record.name].source, source)
             taken[record.name] = Offer(slot, record, source)
         components[slot] = dict(sorted(taken.items()))
-    presets: dict[str, tuple[Preset, Source]] = {}
-    for source, record in host.offers("crvnn_presets"):
-        _expect(record, Preset, "crvnn_presets", source)
-        if record.name in presets:
-            raise _clash("preset", record.name, presets[record.name][1], source)
-        presets[record.name] = (record, source)
-    return Catalog(components, presets, tuple(host.broken))
+    presets = _named(host, "preset", Preset)
+    models = _named(host, "model", TrainedModel)
+    return Catalog(components, presets, models, tuple(host.broken))
+
+
+_R = TypeVar("_R", Preset, TrainedModel)
+
+
+def _named(host: Host, what: str, kind: type[_R]) -> dict[str, tuple[_R, Source]]:
+    """Records that are no components, by name."""
+    found: dict[str, tuple[_R, Source]] = {}
+    for source, record in host.offers(f"crvnn_{what}s"):
+        _expect(record, kind, f"crvnn_{what}s", source)
+        if record.name in found:
+            raise _clash(what, record.name, found[record.name][1], source)
+        found[record.name] = (record, source)
+    return found
 
 
 def read_commands(host: Host, taken: Iterable[str]) -> dict[str, click.Command]:

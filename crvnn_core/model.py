@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from crvnn_core.data import PADDING, Batch, Vocabulary
+from crvnn_core.data import RESERVED, UNKNOWN, Batch, Vocabulary
 from crvnn_core.errors import ContractError
-from crvnn_core.interfaces import Encoder, Encoding, Task
+from crvnn_core.interfaces import Encoder, Encoding
 
 
 class Head(nn.Module):
@@ -54,23 +54,51 @@ class Output:
         return entropy + penalty
 
 
+class TokenVectors(nn.Module):
+    """A vector for each known token, and a trained one that all the others share."""
+
+    def __init__(self, vectors: Tensor, trainable: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(vectors, requires_grad=trainable)  # [tokens, e]
+        self.unknown = nn.Parameter(torch.randn(vectors.shape[1], dtype=vectors.dtype) * _spread(vectors))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Token numbers [B, n] -> vectors [B, n, e]."""
+        known = nn.functional.embedding((ids - RESERVED).clamp(min=0), self.weight)
+        return torch.where((ids == UNKNOWN).unsqueeze(-1), self.unknown, known)
+
+
+def _spread(vectors: Tensor) -> Tensor | float:
+    return vectors.std() if vectors.numel() > 1 else 1.0
+
+
 class Model(nn.Module):
-    """Embeds tokens, encodes each sequence, and asks the task's head."""
+    """Embeds tokens, encodes each sequence, and asks the head.
+
+    :param tokens: those that have a vector of their own.
+    """
 
     if TYPE_CHECKING:
 
         def __call__(self, batch: Batch, *, trace: bool = False) -> Output: ...
 
     def __init__(
-        self, task: Task, encoder: Encoder, *, width: int, embedding: int, dropouts: tuple[float, float]
+        self,
+        tokens: Sequence[str],
+        embed: TokenVectors,
+        encoder: Encoder,
+        head: nn.Module,
+        *,
+        width: int,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.vocabulary = Vocabulary(task.vocabulary)
-        self.embed = nn.Embedding(len(self.vocabulary), embedding, padding_idx=PADDING)
-        self.project = nn.Linear(embedding, width)
-        self.dropout = nn.Dropout(dropouts[0])
+        self.vocabulary = Vocabulary(tokens)
+        self.embed = embed
+        self.project = nn.Linear(embed.weight.shape[1], width)
+        self.dropout = nn.Dropout(dropout)
         self.encoder = encoder
-        self.head = task.head(encoder.width, dropouts[1])
+        self.head = head
 
     def forward(self, batch: Batch, *, trace: bool = False) -> Output:
         """What the model says of a batch, with the encoder's traces if asked for."""
@@ -84,14 +112,18 @@ class Model(nn.Module):
                 raise ContractError(f"encoder {kinds}, not an Encoding", "encoder")
         return Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
 
-    @torch.no_grad()
     def probabilities(self, *columns: Sequence[Sequence[str]]) -> Tensor:
         """Class probabilities [B, classes] for token sequences; two columns for a task on pairs."""
+        return self.ask(*columns).logits.softmax(-1)
+
+    @torch.no_grad()
+    def ask(self, *columns: Sequence[Sequence[str]], trace: bool = False) -> Output:
+        """What the model says of token sequences, without learning from them."""
         nothing = torch.zeros(len(columns[0]), dtype=torch.long)
         batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing)
         was_training = self.training
         self.eval()
         try:
-            return self(batch.to(self.embed.weight.device)).logits.softmax(-1)
+            return self(batch.to(self.embed.weight.device), trace=trace)
         finally:
             self.train(was_training)

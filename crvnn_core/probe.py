@@ -70,10 +70,7 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
         )
     steps = torch.cat([encoding.steps for encoding in output.encodings]).float()
     return Probe(
-        rows=(
-            _embedding(assembly),
-            *(_row(assembly, slot, cost.per_position(slot)) for slot in assembly.offers),
-        ),
+        rows=tuple(_row(assembly, slot, cost.per_position(slot)) for slot in assembly.offers),
         parameters=_size(model),
         sequences=len(batch.labels) * len(batch.sequences),
         longest=max(tokens.ids.shape[1] for tokens in batch.sequences),
@@ -93,16 +90,14 @@ def _row(assembly: Assembly, slot: str, multiply_adds: float | None) -> Row:
         for name in ENCODER_PARTS
         if isinstance(part := getattr(encoder, name, None), torch.nn.Module)
     }
-    modules = {**parts, "encoder": encoder, "task": assembly.model.head}
+    modules = {**parts, "encoder": encoder, "task": assembly.model.head, "embedding": assembly.model.embed}
     own = _size(modules[slot]) if slot in modules else 0  # a part under another name counts as the encoder's
+    if slot == "embedding":
+        own += _size(assembly.model.project)
     if slot == "encoder":  # what the encoder itself has, beside its parts
         own -= sum(_size(part) for part in parts.values())
-    return Row(slot, offer.component.name, str(offer.source), own, None if slot == "task" else multiply_adds)
-
-
-def _embedding(assembly: Assembly) -> Row:
-    own = _size(assembly.model.embed) + _size(assembly.model.project)
-    return Row("embedding", "", "crvnn_core", own, None)
+    counted_too = slot not in ("task", "embedding")
+    return Row(slot, offer.component.name, str(offer.source), own, multiply_adds if counted_too else None)
 
 
 def _size(module: torch.nn.Module) -> int:
@@ -112,7 +107,7 @@ def _size(module: torch.nn.Module) -> int:
 def _first_batch(assembly: Assembly, size: int) -> Batch:
     task, title = assembly.task, _title(assembly, "task")
     try:
-        batch = next(batches(task, task.splits[0], size, assembly.spec.seed), None)
+        batch = next(batches(task, task.splits[0], size, assembly.spec.seed, assembly.model.vocabulary), None)
     except CrvnnError as error:
         raise CrvnnError(f"{title}: {error}") from error
     except FAILURES as error:

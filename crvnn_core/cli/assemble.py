@@ -17,6 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PARTS = {
     "task": "Where examples come from.",
+    "embedding": "Where the vectors of tokens begin.",
     "encoder": "What turns a sequence into a vector.",
     "retriever": "What finds soft neighbours.",
     "scorer": "What scores positions.",
@@ -97,6 +98,8 @@ def assemble_command(
         print_json({**attrs.asdict(result), "spec": str(written) if written else None})
     else:
         _show(result)
+        for remark in assembly.remarks:
+            click.echo(remark)
         if written:
             click.echo(f"\nThe resolved spec is in {written}.")
 

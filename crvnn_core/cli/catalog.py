@@ -19,22 +19,27 @@ from crvnn_core.cli.session import (
 
 
 @click.command("list")
-@click.argument("slot", required=False, callback=lambda ctx, parameter, value: as_slot(value, "preset"))
+@click.argument(
+    "slot", required=False, callback=lambda ctx, parameter, value: as_slot(value, "preset", "model")
+)
 @json_option
 @plugin_option
 @pass_session
 def list_command(session: Session, slot: str | None, as_json: bool) -> None:
-    """List the installed components, of one SLOT (or the presets) or of all, and where each comes from.
+    """List the installed components, of one SLOT (or the presets, or the trained models) or of all, and their packages.
 
     \b
-    Example:
+    Examples:
       crvnn list cells
+      crvnn list models
     """
     catalog = session.catalog
     offers = [o for s, found in catalog.components.items() if slot in (None, s) for o in found.values()]
     presets = catalog.presets.values() if slot in (None, "preset") else ()
     rows = [(o.slot, o.component.name, o.component.summary, str(o.source)) for o in offers]
     rows += [("preset", preset.name, preset.summary, str(source)) for preset, source in presets]
+    models = catalog.models.values() if slot in (None, "model") else ()
+    rows += [("model", model.name, model.summary, str(source)) for model, source in models]
     if as_json:
         broken = [
             {"plugin": b.source.plugin, "package": str(b.source), "reason": b.reason} for b in catalog.broken

@@ -136,7 +136,13 @@ class _Reader:
                 values[key] = self._table(_TABLES[key], data.get(key, {}), path)
             elif key in data:
                 values[key] = self._value(attribute, data[key], path)
-        return kind(**values) if len(self.problems) == before else None
+        if len(self.problems) > before:
+            return None
+        try:
+            return kind(**values)
+        except ValueError as error:  # values that do not go together
+            self.complain(at, str(error))
+            return None
 
     def _value(self, attribute: attrs.Attribute[Any], value: Any, path: Path_) -> Any:
         kind = {"int": int, "float": float, "bool": bool, "str": str}[str(attribute.type)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from crvnn_core.errors import Origin, Path_, Problem
+from crvnn_core.errors import Origin, Path_, Problem, nearest
 
 
 def between(low: float, high: float = math.inf) -> Callable[[Any, Any, float], None]:
@@ -21,6 +21,18 @@ def between(low: float, high: float = math.inf) -> Callable[[Any, Any, float], N
             raise ValueError(f"must be {limits}, not {value}")
 
     check.__doc__ = limits
+    return check
+
+
+def one_of(*choices: str) -> Callable[[Any, Any, str], None]:
+    """A validator for a text that must be one of a few."""
+    listed = f"one of {', '.join(choices)}"
+
+    def check(instance: Any, attribute: Any, value: str) -> None:
+        if value not in choices:
+            raise ValueError(f"must be {listed}, not {value!r}.{nearest(value, choices)}")
+
+    check.__doc__ = listed
     return check
 
 
@@ -54,12 +66,12 @@ class ModelSpec:
 
     #: Width of sentence vectors and of what the encoder sees.
     width: int = field(default=64, validator=between(1))
-    #: Width of the embedding, which is mapped to the model's width; 0 for the same.
-    embedding: int = field(default=0, validator=between(0))
     #: Dropout on the encoder's input.
     input_dropout: float = field(default=0.0, validator=between(0, 1))
     #: Dropout between the layers of the head.
     output_dropout: float = field(default=0.0, validator=between(0, 1))
+    #: Where the vectors of tokens begin; they are mapped to the model's width.
+    embedding: PartSpec
     #: Turns an embedded sequence into a vector.
     encoder: PartSpec
     #: Finds soft neighbours.
@@ -76,18 +88,51 @@ class ModelSpec:
 
 @frozen(kw_only=True)
 class TrainingSpec:
-    """How long and with what to train."""
+    """How long, with what and where to train."""
 
-    #: Optimizer steps.
-    steps: int = field(default=1000, validator=between(1))
+    #: Passes over the training examples at most; 0 for no such limit.
+    epochs: int = field(default=10, validator=between(0))
+    #: Optimizer steps at most; 0 for no such limit.
+    steps: int = field(default=0, validator=between(0))
     #: Examples in a step.
-    batch: int = field(default=64, validator=between(1))
+    batch: int = field(default=128, validator=between(1))
+    #: Tokens, padding included, that go through the model at a time; a larger batch is split and its gradients are
+    #: summed, which changes nothing but memory. 0 for no limit.
+    tokens: int = field(default=0, validator=between(0))
     #: The gradient's norm is cut to this.
     clip: float = field(default=1.0, validator=above_zero)
+    #: Steps over which the learning rate rises to its full value.
+    warmup: int = field(default=0, validator=between(0))
+    #: Let the learning rate sink to 0 along a cosine.
+    anneal: bool = False
+    #: Steps between two looks at the development split; 0 for one after every epoch.
+    evaluate_every: int = field(default=0, validator=between(0))
+    #: What must improve on the development split.
+    watch: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
+    #: Halve the learning rate after so many looks without improvement; 0 for never.
+    halve_after: int = field(default=3, validator=between(0))
+    #: Stop after so many looks without improvement; 0 for never.
+    patience: int = field(default=0, validator=between(0))
+    #: Steps between two checkpoints, besides one at every look; 0 for no others.
+    save_every: int = field(default=500, validator=between(0))
+    #: A run whose weights to begin with; empty for fresh ones.
+    start: str = ""
+    #: What to compute on.
+    accelerator: str = field(default="auto", validator=one_of("auto", "cpu", "cuda", "mps"))
+    #: Processes on this machine, a device each.
+    devices: int = field(default=1, validator=between(1))
+    #: Of the numbers; the mixed kinds keep the weights in 32 bits.
+    precision: str = field(default="32", validator=one_of("32", "64", "16-mixed", "bf16-mixed"))
+    #: Threads of the processor; 0 for torch's choice. Small models are often quickest with 1.
+    threads: int = field(default=0, validator=between(0))
     #: Changes the weights.
     optimizer: PartSpec
     #: Are told what happens.
     observers: tuple[PartSpec, ...]
+
+    def __attrs_post_init__(self) -> None:
+        if not (self.epochs or self.steps):
+            raise ValueError("epochs and steps cannot both be without a limit; training would never end")
 
 
 @frozen(kw_only=True)
@@ -107,6 +152,7 @@ class RunSpec:
 #: Where the spec names a component, and the slot that it fills.
 PARTS = {
     ("task",): "task",
+    ("model", "embedding"): "embedding",
     ("model", "encoder"): "encoder",
     ("model", "retriever"): "retriever",
     ("model", "scorer"): "scorer",
@@ -121,5 +167,6 @@ PART_LISTS = {("training", "observers"): "observer"}
 #: The bottom of every spec; a preset adds the parts of the model.
 DEFAULTS: Mapping[str, Any] = {
     "task": "listops",
+    "model": {"embedding": "random"},
     "training": {"optimizer": "ranger", "observers": ["progress"]},
 }

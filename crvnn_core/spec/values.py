@@ -43,6 +43,17 @@ def _one_of(value: Any, annotation: Any) -> Any:
     return value
 
 
+def _is_list(annotation: Any) -> bool:
+    return annotation is list or get_origin(annotation) is list
+
+
+def _list_of(converter: cattrs.Converter, value: Any, annotation: Any) -> Any:
+    if not isinstance(value, (list, tuple)):  # a text is no list of letters
+        raise ValueError(f"must be a list, not {value!r}")
+    (kind,) = get_args(annotation) or (Any,)
+    return [value if kind is Any else converter.structure(value, kind) for value in value]
+
+
 def make_converter() -> cattrs.Converter:
     """A converter that refuses unknown keys and values of the wrong kind."""
     converter = cattrs.Converter(forbid_extra_keys=True)
@@ -51,6 +62,7 @@ def make_converter() -> cattrs.Converter:
     converter.register_structure_hook(bool, _strictly(bool, bool))
     converter.register_structure_hook(str, _strictly(str, str))
     converter.register_structure_hook_func(_is_literal, _one_of)
+    converter.register_structure_hook_func(_is_list, lambda value, kind: _list_of(converter, value, kind))
     return converter
 
 

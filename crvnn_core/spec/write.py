@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import attrs
 import tomli_w
 
-from crvnn_core.errors import CrvnnError
+from crvnn_core.files import write_atomically
 from crvnn_core.spec.schema import PartSpec, RunSpec
 
 _HEADER = "# resolved by crvnn"
@@ -33,26 +31,7 @@ def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
 
 def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:
     """Write it whole or not at all."""
-    try:
-        write_atomically(path, spec_text(spec, notes))
-    except OSError as error:
-        raise CrvnnError(f"{path} cannot be written: {error}") from error
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Put a text in a file in one go: whoever looks sees the old content or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_atomically(path, spec_text(spec, notes))
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ same list. ``crvnn_core.testing.oracles`` holds slow versions written from the d
 from crvnn_core.testing.cell import CELL_CHECKS
 from crvnn_core.testing.common import Check, Outcome, promise, run_checks
 from crvnn_core.testing.decision import DECISION_CHECKS
+from crvnn_core.testing.embedding import EMBEDDING_CHECKS
 from crvnn_core.testing.encoder import ENCODER_CHECKS
 from crvnn_core.testing.halting import HALTING_CHECKS
 from crvnn_core.testing.observer import OBSERVER_CHECKS
@@ -24,6 +25,7 @@ CHECKS: dict[str, tuple[Check, ...]] = {
     "cell": CELL_CHECKS,
     "halting": HALTING_CHECKS,
     "encoder": ENCODER_CHECKS,
+    "embedding": EMBEDDING_CHECKS,
     "task": TASK_CHECKS,
     "optimizer": OPTIMIZER_CHECKS,
     "observer": OBSERVER_CHECKS,
@@ -33,6 +35,7 @@ __all__ = [
     "CELL_CHECKS",
     "CHECKS",
     "DECISION_CHECKS",
+    "EMBEDDING_CHECKS",
     "ENCODER_CHECKS",
     "HALTING_CHECKS",
     "OBSERVER_CHECKS",

@@ -5,13 +5,30 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from crvnn_core.component import Component
 from crvnn_core.interfaces import Observer
 from crvnn_core.testing.common import build
 
-_METRICS = {"loss": 1.5, "accuracy": 0.25, "depth": 3.0}
+_METRICS = {"loss": 1.5, "accuracy": 0.25, "depth": 3.0, "tokens_per_second": 900.0, "learning_rate": 0.001}
+_LOOK = {"loss": 1.4, "accuracy": 0.3, "depth": 3.0}
+
+
+def _facts(step: int = 0) -> dict[str, Any]:
+    return {"parameters": 10, "step": step, "directory": None}
+
+
+def _run(observer: Observer, steps: Iterable[int], last: int, step: int = 0) -> None:
+    """Every event of a training run."""
+    observer.started(last, _facts(step))
+    observer.noted("it begins")
+    for number in steps:
+        observer.stepped(number, dict(_METRICS))
+    observer.evaluated(last, dict(_LOOK))
+    observer.noted("it ends")
+    observer.finished({})
 
 
 @contextlib.contextmanager
@@ -38,17 +55,20 @@ def check_observer_survives_a_training_run(component: Component) -> None:
     with _elsewhere():
         observer = build(component)
         for _ in range(2):
-            observer.started(3, {"parameters": 10})
-            for step in (1, 2, 3):
-                observer.stepped(step, dict(_METRICS))
-            observer.finished({})
+            _run(observer, (1, 2, 3), last=3)
+
+
+def check_observer_survives_a_run_that_is_taken_up(component: Component) -> None:
+    """It can begin in the middle of a run: two steps after the third."""
+    with _elsewhere():
+        _run(build(component), (4, 5), last=5, step=3)
 
 
 def check_observer_survives_an_interrupted_run(component: Component) -> None:
     """It can be told that a run has ended before its first step."""
     with _elsewhere():
         observer = build(component)
-        observer.started(3, {})
+        observer.started(3, _facts())
         observer.finished({})
 
 
@@ -56,16 +76,18 @@ def check_observer_changes_nothing(component: Component) -> None:
     """It leaves the metrics as they are."""
     with _elsewhere():
         observer = build(component)
-        metrics = dict(_METRICS)
-        observer.started(1, {})
+        metrics, look = dict(_METRICS), dict(_LOOK)
+        observer.started(1, _facts())
         observer.stepped(1, metrics)
+        observer.evaluated(1, look)
         observer.finished({})
-        assert metrics == _METRICS, f"the metrics became {metrics}"
+        assert (metrics, look) == (_METRICS, _LOOK), f"the metrics became {metrics} and {look}"
 
 
 OBSERVER_CHECKS = (
     check_observer_is_an_observer,
     check_observer_survives_a_training_run,
+    check_observer_survives_a_run_that_is_taken_up,
     check_observer_survives_an_interrupted_run,
     check_observer_changes_nothing,
 )

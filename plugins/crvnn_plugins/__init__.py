@@ -90,6 +90,38 @@ def crvnn_encoders() -> Iterable[Component]:
 
 
 @hookimpl
+def crvnn_embeddings() -> Iterable[Component]:
+    here = "crvnn_plugins.embeddings"
+    return [
+        Component("random", f"{here}:Random", summary="vectors that begin at random and are trained"),
+        Component(
+            "glove",
+            f"{here}:GloVe",
+            summary="pretrained vectors from a text file",
+            example={"path": "vectors.txt"},
+        ),
+        Component(
+            "torchtext",
+            "crvnn_plugins.torchtext_adapter:TorchTextVectors",
+            summary="pretrained vectors that torchtext fetches (needs the extra 'torchtext')",
+            example={"vectors": "glove.6B.50d"},
+        ),
+    ]
+
+
+@hookimpl
+def crvnn_tasks() -> Iterable[Component]:
+    return [
+        Component(
+            "torchtext",
+            "crvnn_plugins.torchtext_adapter:TorchTextTask",
+            summary="a dataset of torchtext's (needs the extra 'torchtext')",
+            example={"dataset": "trec"},
+        )
+    ]
+
+
+@hookimpl
 def crvnn_optimizers() -> Iterable[Component]:
     here = "crvnn_plugins.optimizers"
     return [
@@ -106,9 +138,14 @@ def crvnn_observers() -> Iterable[Component]:
         Component("progress", f"{here}:Progress", summary="a progress bar, or plain lines in a pipe"),
         Component(
             "jsonl",
-            f"{here}:JsonLines",
+            "crvnn_core.metrics:JsonLines",
             summary="one JSON object a step, in a file",
             example={"path": "metrics.jsonl"},
+        ),
+        Component(
+            "tensorboard",
+            "crvnn_plugins.tensorboard:TensorBoard",
+            summary="curves for TensorBoard (needs the extra 'track')",
         ),
     ]
 

@@ -1,0 +1,82 @@
+"""Reading text files however they are packed, and writing files whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from crvnn_core.errors import CrvnnError
+
+#: What goes wrong inside a packed file.
+_DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile)
+
+
+@contextlib.contextmanager
+def open_text(path: Path, newline: str | None = None) -> Iterator[IO[str]]:
+    """A text file, plain, gzipped (``.gz``) or alone in a ``.zip``; what cannot be read becomes one clear error."""
+    try:
+        with contextlib.ExitStack() as stack:
+            yield io.TextIOWrapper(_binary(path, stack), encoding="utf-8-sig", newline=newline)
+    except FileNotFoundError:
+        raise CrvnnError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise CrvnnError(f"{path}: this is a directory; a file was expected") from None
+    except UnicodeDecodeError as error:
+        raise CrvnnError(f"{path}: this is not UTF-8 text: {error}") from None
+    except _DAMAGE as error:
+        raise CrvnnError(f"{path}: the file is damaged or cut short: {error}") from None
+
+
+def _binary(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return cast("IO[bytes]", stack.enter_context(gzip.open(path, "rb")))
+    if path.suffix == ".zip":
+        archive = stack.enter_context(zipfile.ZipFile(path))
+        members = [name for name in archive.namelist() if not name.endswith("/")]
+        if len(members) != 1:
+            held = ", ".join(members[:5]) + (" ..." if len(members) > 5 else "")
+            raise CrvnnError(
+                f"{path}: a zip file must hold one file; this one holds {held or 'none'}. Unpack one."
+            )
+        return stack.enter_context(archive.open(members[0]))
+    return stack.enter_context(path.open("rb"))
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to that takes the place of ``path`` in one go: whoever looks sees the old file or the new.
+
+    If anything goes wrong, the old file is still there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+    except OSError as error:
+        raise CrvnnError(f"{path} cannot be written: {error}") from error
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        kept = "; what was there before is still there" if path.exists() else ""
+        raise CrvnnError(f"{path} cannot be written: {error}{kept}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Put a text in a file, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

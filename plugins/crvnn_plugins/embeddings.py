@@ -1,0 +1,156 @@
+"""Embeddings: where the vectors of tokens begin."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crvnn_core.errors import CrvnnError, InputError
+from crvnn_core.files import open_text
+from crvnn_core.interfaces import Embedding
+
+Vectors: TypeAlias = dict[str, NDArray[np.float32]]
+
+
+class Random(Embedding):
+    """Vectors of standard normal numbers, which training makes into something.
+
+    :param size: of a vector; 0 for the model's width.
+    """
+
+    def __init__(self, size: int = 0) -> None:
+        if size < 0:
+            raise ValueError(f"size cannot be negative, got {size}")
+        self.size = size
+
+    def table(self, tokens: Sequence[str], width: int) -> tuple[Sequence[str], Tensor]:
+        return tokens, torch.randn(len(tokens), self.size or width)
+
+
+class Pretrained(Embedding):
+    """Vectors that were trained on other texts; a subclass says where they are found."""
+
+    #: What a user may want to know about the table that was made last.
+    notes: Sequence[str] = ()
+
+    def __init__(self, source: str, trainable: bool, more: int) -> None:
+        if more < 0:
+            raise ValueError(f"more cannot be negative, got {more}")
+        self.source = source
+        self.trainable = trainable
+        self.more = more
+
+    @abstractmethod
+    def find(self, tokens: Collection[str]) -> tuple[Vectors, Vectors]:
+        """The vectors of the tokens that have one, and those of ``more`` other words."""
+
+    def table(self, tokens: Sequence[str], width: int) -> tuple[Sequence[str], Tensor]:
+        asked, others = self.find(frozenset(tokens))
+        if not asked:
+            some = ", ".join(repr(token) for token in tokens[:5])
+            raise CrvnnError(
+                f"{self.source}: none of the task's {len(tokens):,} tokens has a vector here; they begin with {some}"
+            )
+        known = {token: asked[token] for token in tokens if token in asked}  # in the order of the task
+        share = f"vectors for {len(known):,} of {len(tokens):,} tokens ({len(known) / len(tokens):.1%})"
+        self.notes = [f"{self.source}: {share}" + (f", and {len(others):,} more words" if others else "")]
+        rows = np.stack([*known.values(), *others.values()])
+        return [*known, *others], torch.from_numpy(rows)
+
+
+class GloVe(Pretrained):
+    """Word vectors from a text file in GloVe's form: on each line a word and its numbers.
+
+    A token without a vector becomes the shared unknown.
+
+    :param path: of the file, plain, ``.gz`` or ``.zip``.
+    :param trainable: whether training changes the vectors.
+    :param more: how many words to take besides the task's tokens, so that a trained model knows words that training
+        never met. The first in the file, which in published files are the most frequent.
+    """
+
+    def __init__(self, path: str, trainable: bool = False, more: int = 20_000) -> None:
+        if not path:
+            raise ValueError("path is empty; it must name a file of word vectors")
+        self.path = Path(path).expanduser()
+        super().__init__(self.path.name, trainable, more)
+
+    def find(self, tokens: Collection[str]) -> tuple[Vectors, Vectors]:
+        return read_vectors(self.path, tokens, self.more)
+
+
+def read_vectors(path: Path, tokens: Collection[str], more: int) -> tuple[Vectors, Vectors]:
+    """The vectors of the tokens that are in a file of GloVe's form, and those of the first ``more`` other words.
+
+    Of a word that comes twice the first vector is taken.
+    """
+    starts = {token.partition(" ")[0] for token in tokens}  # a few published words have spaces in them
+    asked: Vectors = {}
+    others: Vectors = {}
+    for number, line, size in _lines(path):
+        if len(others) == more and line[: line.find(" ")] not in starts:
+            continue  # as most lines, of which there may be millions
+        word, *numbers = line.rstrip(" \r\n").rsplit(" ", size)
+        word = word.strip(" ")
+        found = asked if word in tokens else others
+        if word and word not in found and (found is asked or len(others) < more):
+            found[word] = _vector(numbers, size, f"{path}:{number}", line)
+            if len(asked) == len(tokens) and len(others) == more:
+                break
+    return asked, others
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, int]]:
+    """The lines of a file with their numbers, and how many numbers stand on each; one that has fewer is an error."""
+    size = 0
+    with open_text(path, newline="\n") as lines:  # a word may hold what Python takes for the end of a line
+        for number, line in enumerate(lines, 1):
+            if not size:
+                size, header = _form(line, f"{path}:{number}")
+                if header:
+                    continue
+            if line.count(" ") < size and line.strip():
+                raise _malformed(f"{path}:{number}", line, size)
+            yield number, line, size
+    if not size:
+        raise InputError(f"{path}: the file is empty; each line must have a word and its numbers")
+
+
+def _form(line: str, where: str) -> tuple[int, bool]:
+    """How many numbers make a vector, and whether this first line is word2vec's header: so many words of that size."""
+    parts = line.strip(" \r\n").split(" ")
+    header = len(parts) == 2 and all(part.isdecimal() for part in parts)
+    size = int(parts[1]) if header else len(parts) - 1
+    if size < 1:
+        raise InputError(
+            f"{where}: expected a word and its numbers, with a space before each number; got {_short(line)}"
+        )
+    return size, header
+
+
+def _vector(numbers: Sequence[str], size: int, where: str, line: str) -> NDArray[np.float32]:
+    try:
+        with np.errstate(over="ignore"):  # becomes infinite, which is refused below
+            vector = np.array(numbers, dtype=np.float32)
+    except ValueError:
+        raise _malformed(where, line, size) from None
+    if len(vector) != size or not np.isfinite(vector).all():
+        raise _malformed(where, line, size)
+    return vector
+
+
+def _malformed(where: str, line: str, size: int) -> InputError:
+    what = f"expected a word and finite numbers, {size} of them as the first line says"
+    return InputError(f"{where}: {what}; got {_short(line)}")
+
+
+def _short(line: str) -> str:
+    line = line.rstrip("\r\n")
+    return repr(line if len(line) <= 60 else f"{line[:40]} ... {line[-15:]}")

@@ -1,0 +1,364 @@
+"""Embeddings: vectors at random, vectors from files, and the contract that both keep."""
+
+import gzip
+import re
+import zipfile
+
+import pytest
+import torch
+
+from crvnn_core import Component, CrvnnError, Embedding, InputError
+from crvnn_core.testing.common import run_checks
+from crvnn_core.testing.embedding import EMBEDDING_CHECKS, TOKENS
+from crvnn_plugins.embeddings import GloVe, Random, read_vectors
+
+FILE = """\
+the 0.1 0.2 0.3
+, 1 2 3
+at name@domain.com 4 5 6
+cat -1e-2 .5 7
+the 9 9 9
+dog 8 8.5 -8
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="vectors.txt"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def plain(vectors):
+    return {word: [round(float(number), 4) for number in vector] for word, vector in vectors.items()}
+
+
+def read(path, tokens=("the", "cat"), more=0):
+    asked, others = read_vectors(path, frozenset(tokens), more)
+    return plain(asked), plain(others)
+
+
+# Random vectors.
+
+
+def test_random_vectors_are_drawn_by_torchs_generator_as_its_own_embedding_is():
+    torch.manual_seed(5)
+    tokens, vectors = Random().table(("a", "b", "c"), 4)
+    torch.manual_seed(5)
+    assert torch.equal(vectors, torch.nn.Embedding(3, 4).weight)
+    assert list(tokens) == ["a", "b", "c"]
+
+
+def test_random_vectors_have_the_size_that_is_set_or_the_models_width():
+    assert Random(size=7).table(("a",), 4)[1].shape == (1, 7)
+    assert Random(size=0).table(("a",), 4)[1].shape == (1, 4)
+    assert Random().trainable
+
+
+def test_a_negative_size_is_refused():
+    with pytest.raises(ValueError, match="size cannot be negative, got -1"):
+        Random(size=-1)
+
+
+# Reading files.
+
+
+def test_the_vectors_of_the_tokens_are_found_and_nothing_else(write):
+    asked, others = read(write(FILE), ("cat", "the", "unicorn"))
+    assert asked == {"the": [0.1, 0.2, 0.3], "cat": [-0.01, 0.5, 7.0]}
+    assert others == {}
+
+
+def test_of_a_word_that_comes_twice_the_first_vector_is_taken(write):
+    assert read(write(FILE), ("the", "unicorn"))[0] == {"the": [0.1, 0.2, 0.3]}
+    assert read(write(FILE), ("dog",), more=9)[1]["the"] == [0.1, 0.2, 0.3]
+
+
+@pytest.mark.parametrize("more", [0, 9])
+def test_words_may_have_spaces_in_them(write, more):
+    asked, _ = read(write(FILE), ("at name@domain.com", "at", "at name"), more)
+    assert asked == {"at name@domain.com": [4, 5, 6]}
+
+
+def test_the_first_words_that_are_no_tokens_are_taken_as_well(write):
+    asked, others = read(write(FILE), ("the", "dog"), more=2)
+    assert list(asked) == ["the", "dog"]
+    assert list(others) == [",", "at name@domain.com"]
+    assert list(read(write(FILE), ("dog",), more=100)[1]) == ["the", ",", "at name@domain.com", "cat"]
+
+
+def test_words_with_spaces_of_other_kinds_are_whole_and_lines_end_only_where_they_end(write):
+    path = write("a\xa0b 1 2\n\u2028 3 4\n\x85 5 6\nx\ry 7 8\n")
+    assert read(path, ("a\xa0b", "\u2028", "\x85", "x\ry"))[0] == {
+        "a\xa0b": [1, 2],
+        "\u2028": [3, 4],
+        "\x85": [5, 6],
+        "x\ry": [7, 8],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the 1 2\r\ncat 3 4\r\n", "the 1 2 \ncat 3 4 \n", "\ufeffthe 1 2\ncat 3 4", "the 1 2\n\ncat  3 4\n\n"],
+    ids=["windows", "trailing spaces", "byte order mark and no end", "empty lines and double spaces"],
+)
+def test_small_differences_of_form_do_not_matter(write, text):
+    assert read(write(text))[0] == {"the": [1, 2], "cat": [3, 4]}
+
+
+def test_word2vecs_header_is_no_word(write):
+    asked, others = read(write("3 2\nthe 1 2\n3 4 5\ncat 6 7\n"), ("3",), more=9)
+    assert asked == {"3": [4, 5]}
+    assert list(others) == ["the", "cat"]
+
+
+def test_a_first_word_that_is_a_number_is_no_header(write):
+    assert read(write("1 0.5 2\n"), ("1",))[0] == {"1": [0.5, 2]}
+
+
+def test_a_line_without_a_word_is_passed_over(write):
+    assert read(write("the 1 2\n 3 4\ncat 5 6\n"), ("the",), more=9)[1] == {"cat": [5, 6]}
+
+
+def test_packed_files_are_read_as_they_are(write, tmp_path):
+    packed = tmp_path / "vectors.txt.gz"
+    packed.write_bytes(gzip.compress(FILE.encode()))
+    zipped = tmp_path / "vectors.zip"
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("vectors.txt", FILE)
+    wanted = read(write(FILE), more=2)
+    assert read(packed, more=2) == wanted
+    assert read(zipped, more=2) == wanted
+
+
+def test_reading_stops_when_everything_is_found(write):
+    broken = write("the 1 2\ncat 3 4\nbroken\n")
+    assert read(broken, ("the", "cat"))[0] == {"the": [1, 2], "cat": [3, 4]}
+    with pytest.raises(InputError):
+        read(broken, ("the", "cat", "unicorn"))
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("cat 3", "'cat 3'"),  # too few numbers, even on a line that nobody asked for
+        ("broken", "'broken'"),
+        ("unicorn 3 x", "'unicorn 3 x'"),
+        ("unicorn 3 nan", "'unicorn 3 nan'"),
+        ("unicorn 1e39 0", "'unicorn 1e39 0'"),  # more than a float32 can hold
+        ("unicorn 3 ", "'unicorn 3 '"),
+    ],
+)
+def test_a_malformed_line_is_named_by_file_and_line(write, line, shown):
+    path = write(f"the 1 2\n{line}\n")
+    message = f"{path}:2: expected a word and finite numbers, 2 of them as the first line says; got {shown}"
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        read(path, ("the", "unicorn"))
+
+
+def test_a_long_malformed_line_is_cut_short(write):
+    with pytest.raises(InputError) as caught:
+        read(write("the 1 2\nunicorn 3 " + "x" * 10_000), ("the", "unicorn"))
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("text", ["the\n", "the\t1\t2\n", "\nthe 1 2\n", "5 0\n"])
+def test_a_first_line_without_numbers_is_named(write, text):
+    path = write(text)
+    with pytest.raises(InputError, match=f"^{re.escape(str(path))}:1: expected a word and its numbers"):
+        read(path)
+
+
+def test_an_empty_file_is_an_error(write):
+    path = write("")
+    with pytest.raises(InputError, match=re.escape(f"{path}: the file is empty")):
+        read(path)
+
+
+# The embedding.
+
+
+def test_glove_gives_the_tasks_tokens_in_their_order_then_the_others(write):
+    embedding = GloVe(str(write(FILE)), more=1)
+    tokens, vectors = embedding.table(["dog", "unicorn", "the"], 64)
+    assert tokens == ["dog", "the", ","]
+    assert vectors.dtype == torch.float32
+    assert torch.equal(vectors, torch.tensor([[8, 8.5, -8], [0.1, 0.2, 0.3], [1, 2, 3]]))
+
+
+def test_glove_says_how_many_tokens_have_a_vector(write):
+    embedding = GloVe(str(write(FILE, "glove.txt")), more=2)
+    assert list(embedding.notes) == []
+    embedding.table(["dog", "unicorn", "the"], 64)
+    assert embedding.notes == ["glove.txt: vectors for 2 of 3 tokens (66.7%), and 2 more words"]
+    embedding = GloVe(str(write(FILE, "glove.txt")), more=0)
+    embedding.table(["dog"], 64)
+    assert embedding.notes == ["glove.txt: vectors for 1 of 1 tokens (100.0%)"]
+
+
+def test_glove_is_frozen_unless_the_spec_says_otherwise(write):
+    path = str(write(FILE))
+    assert GloVe(path).trainable is False
+    assert GloVe(path, trainable=True).trainable is True
+
+
+def test_if_no_token_has_a_vector_the_error_shows_some(write):
+    path = write(FILE, "glove.txt")
+    with pytest.raises(
+        CrvnnError, match=r"^glove\.txt: none of the task's 2 tokens has a vector here; .* '\[MIN', '\[MAX'$"
+    ):
+        GloVe(str(path)).table(["[MIN", "[MAX"], 64)
+
+
+def test_building_glove_reads_nothing_and_a_missing_file_is_named_when_it_is_needed(tmp_path):
+    embedding = GloVe(str(tmp_path / "nothing.txt"))
+    with pytest.raises(CrvnnError, match=r"nothing\.txt: there is no such file"):
+        embedding.table(["the"], 4)
+
+
+def test_the_path_may_begin_at_home(write, monkeypatch, tmp_path):
+    write(FILE, "glove.txt")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert GloVe("~/glove.txt", more=0).table(["the"], 4)[0] == ["the"]
+
+
+def test_settings_that_mean_nothing_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="more cannot be negative, got -1"):
+        GloVe("vectors.txt", more=-1)
+    with pytest.raises(ValueError, match="path is empty"):
+        GloVe("")
+
+
+# The contract.
+
+
+def kept(component):
+    return {outcome.check: outcome.reason for outcome in run_checks(component, EMBEDDING_CHECKS)}
+
+
+def test_the_built_in_embeddings_keep_the_contract(write):
+    lines = "".join(f"{token} 0.5 {number}\n" for number, token in enumerate(TOKENS[:-1]))
+    path = str(write(lines + "extra 1 2\n"))
+    for component in (
+        Component("random", Random),
+        Component("random", Random, example={"size": 3}),
+        Component("glove", GloVe, example={"path": path}),
+        Component("glove", GloVe, example={"path": path, "more": 0, "trainable": True}),
+    ):
+        assert set(kept(component).values()) == {""}
+
+
+class Good(Embedding):
+    """Keeps every promise; the broken ones below differ from it in one."""
+
+    def table(self, tokens, width):
+        return tokens, torch.randn(len(tokens), width)
+
+
+class Twice(Good):
+    def table(self, tokens, width):
+        return super().table([*tokens, tokens[0]], width)
+
+
+class NotTexts(Good):
+    def table(self, tokens, width):
+        return list(range(len(tokens))), torch.ones(len(tokens), width)
+
+
+class KnowsNothing(Good):
+    def table(self, tokens, width):
+        return super().table(["something", "else"], width)
+
+
+class OneShort(Good):
+    def table(self, tokens, width):
+        return tokens, torch.ones(len(tokens) - 1, width)
+
+
+class Whole(Good):
+    def table(self, tokens, width):
+        return tokens, torch.ones(len(tokens), width, dtype=torch.long)
+
+
+class Holes(Good):
+    def table(self, tokens, width):
+        tokens, vectors = super().table(tokens, width)
+        vectors[-1, 0] = torch.nan
+        return tokens, vectors
+
+
+class Lists(Good):
+    def table(self, tokens, width):
+        return tokens, [[0.0] * width for _ in tokens]
+
+
+class Undecided(Good):
+    trainable = "perhaps"
+
+
+class OwnGenerator(Good):
+    generator = torch.Generator().manual_seed(0)
+
+    def table(self, tokens, width):
+        return tokens, torch.randn(len(tokens), width, generator=self.generator)
+
+
+class Counts(Good):
+    """The first table differs from the next."""
+
+    asked = 0
+
+    def table(self, tokens, width):
+        self.asked += 1
+        return tokens, torch.full((len(tokens), width), float(self.asked))
+
+
+class Sorts(Good):
+    def table(self, tokens, width):
+        if isinstance(tokens, list):
+            tokens.sort()
+        return super().table(tokens, width)
+
+
+class HandsOutItsOwn(Good):
+    def __init__(self):
+        self.vectors = torch.ones(len(TOKENS), 3)
+
+    def table(self, tokens, width):
+        return tokens, self.vectors[: len(tokens)]
+
+
+class NeedsMore(Good):
+    def table(self, tokens, width):
+        if len(tokens) < 2:
+            raise ZeroDivisionError
+        return super().table(tokens, width)
+
+
+def test_the_example_that_the_broken_ones_start_from_is_good():
+    assert set(kept(Component("good", Good)).values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("broken", "check", "reason"),
+    [
+        (Twice, "names_its_tokens", "tokens are there more than once: the"),
+        (NotTexts, "names_its_tokens", "0 is not a text"),
+        (KnowsNothing, "names_its_tokens", "none of the tokens that were asked for has a vector"),
+        (OneShort, "has_a_vector_for_each_token", "9 tokens, but the vectors have the shape [8, 6]"),
+        (Whole, "has_a_vector_for_each_token", "the vectors are torch.int64, which cannot be trained"),
+        (Holes, "has_a_vector_for_each_token", "a vector has NaN or infinity in it"),
+        (Lists, "has_a_vector_for_each_token", "the vectors are a list, not a torch.Tensor"),
+        (Undecided, "says_whether_it_is_trained", "trainable is 'perhaps'"),
+        (OwnGenerator, "depends_on_the_seed_alone", "asked a second time: the vectors differ"),
+        (Counts, "depends_on_the_seed_alone", "asked a second time: the vectors differ"),
+        (Sorts, "changes_nothing", "the list of tokens that it was given has changed"),
+        (HandsOutItsOwn, "changes_nothing", "asked again after training on what it gave: the vectors differ"),
+        (NeedsMore, "takes_one_token", "ZeroDivisionError"),
+    ],
+)
+def test_each_check_finds_an_embedding_that_breaks_it(broken, check, reason):
+    assert reason in kept(Component("broken", broken))[f"check_embedding_{check}"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import torch
@@ -77,24 +78,86 @@ def collate(examples: Sequence[Example], vocabulary: Vocabulary) -> Batch:
     )
 
 
-def batches(task: Task, split: str, size: int, seed: int) -> Iterator[Batch]:
+def batches(
+    task: Task, split: str, size: int, seed: int, vocabulary: Vocabulary | None = None
+) -> Iterator[Batch]:
     """The examples of a split, ``size`` at a time."""
-    if split not in task.splits:
-        raise UnknownNameError(
-            f"no split is called '{split}'.{nearest(split, task.splits)} There are {task.splits}."
-        )
-    vocabulary = Vocabulary(task.vocabulary)
-    examples = (_checked(task, split, number, each) for number, each in enumerate(task.examples(split, seed)))
+    vocabulary = vocabulary or Vocabulary(task.vocabulary)
+    examples = iter(split_examples(task, split, seed))
     while chunk := list(islice(examples, size)):
         yield collate(chunk, vocabulary)
 
 
-def _checked(task: Task, split: str, number: int, example: Example) -> Example:
-    """An example as a task must give it; an error that names its place if it is not."""
-    fault = _fault(task, example)
-    if fault:
-        raise InputError(f"example {number} of the split '{split}' {fault}")
-    return example
+def split_examples(task: Task, split: str, seed: int) -> Iterator[Example]:
+    """The examples of a split, each of them checked."""
+    if split not in task.splits:
+        raise UnknownNameError(
+            f"no split is called '{split}'.{nearest(split, task.splits)} There are {', '.join(task.splits)}."
+        )
+    return checked(task, task.examples(split, seed), f"the split '{split}'")
+
+
+_POOL = 50  # batches that are sorted by length together
+
+
+def epoch_batches(task: Task, size: int, seed: int, number: int) -> list[list[Example]]:
+    """The training examples of epoch ``number`` in batches of similar lengths, in an order that the seed decides.
+
+    Every batch has ``size`` examples but one, which has what is left.
+    """
+    rows = list(islice(checked(task, task.epoch(seed, number), f"epoch {number}"), MOST_EXAMPLES + 1))
+    if len(rows) > MOST_EXAMPLES:
+        raise InputError(
+            f"an epoch has more than {MOST_EXAMPLES:,} examples, or never ends; let the task give fewer at a time"
+        )
+    found = []
+    for start in range(0, len(rows), size * _POOL):
+        pool = sorted(rows[start : start + size * _POOL], key=example_length)
+        found += [pool[i : i + size] for i in range(0, len(pool), size)]
+    random.Random(f"batches {seed} {number}").shuffle(found)
+    return found
+
+
+#: In an epoch: they are all in memory.
+MOST_EXAMPLES = 5_000_000
+
+
+def example_length(example: Example) -> int:
+    """The tokens of an example."""
+    return sum(map(len, example.sequences))
+
+
+def within_budget(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
+    """Examples cut into groups of at most so many tokens with their padding (or of one example); 0 for no limit."""
+    if not tokens:
+        return [list(examples)]
+    groups: list[list[Example]] = []
+    longest: tuple[int, ...] = ()
+    for example in sorted(examples, key=example_length):
+        lengths = tuple(map(len, example.sequences))
+        joint = tuple(map(max, longest, lengths)) if groups else lengths
+        if groups and (len(groups[-1]) + 1) * sum(joint) <= tokens:
+            groups[-1].append(example)
+            longest = joint
+        else:
+            groups.append([example])
+            longest = lengths
+    return groups
+
+
+def padded_size(examples: Sequence[Example]) -> int:
+    """Tokens and padding of a batch."""
+    columns = zip(*(example.sequences for example in examples), strict=True)
+    return len(examples) * sum(max(map(len, column)) for column in columns)
+
+
+def checked(task: Task, examples: Iterable[Example], where: str) -> Iterator[Example]:
+    """Examples as a task must give them; an error that names the place of one that is not."""
+    for number, example in enumerate(examples):
+        fault = _fault(task, example)
+        if fault:
+            raise InputError(f"example {number} of {where} {fault}")
+        yield example
 
 
 def _fault(task: Task, example: Example) -> str:

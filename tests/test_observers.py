@@ -1,20 +1,27 @@
-"""Observers: a progress bar for people, lines for pipes, JSON for machines."""
+"""The progress observer: a bar for people, plain lines for pipes."""
 
 import io
-import json
+import re
 import sys
 
 import pytest
 
-from crvnn_plugins.observers import JsonLines, Progress
+from crvnn_plugins.observers import Progress
 
-METRICS = {"loss": 1.23456, "accuracy": 0.5}
+METRICS = {
+    "loss": 1.23456,
+    "accuracy": 0.5,
+    "depth": 3.25,
+    "tokens_per_second": 12345.6,
+    "learning_rate": 0.001,
+}
+SHOWN = "loss 1.235  accuracy 50.0%  depth 3.2  12,346 tokens/s"
 
 
-def train(observer, steps, until=None):
-    observer.started(steps, {"parameters": 3})
-    for step in range(1, (until or steps) + 1):
-        observer.stepped(step, METRICS)
+def train(observer, steps, until=None, step=0):
+    observer.started(steps, {"parameters": 3, "step": step, "directory": None})
+    for number in range(step + 1, (until or steps) + 1):
+        observer.stepped(number, METRICS)
     observer.finished({})
 
 
@@ -25,63 +32,116 @@ def test_in_a_pipe_progress_prints_so_many_plain_lines(capsys, steps, lines):
     assert captured.out == ""
     printed = captured.err.splitlines()
     assert len(printed) == min(steps, lines)
-    assert printed[-1] == f"step {steps} of {steps}  loss 1.23  accuracy 0.5"
+    assert printed[-1] == f"step {steps} of {steps}  {SHOWN}"
     assert "\x1b" not in captured.err
+
+
+def test_a_resumed_run_prints_the_lines_that_were_left(capsys):
+    train(Progress(lines=10), 100, step=75)
+    steps = re.findall(r"^step (\d+) of 100", capsys.readouterr().err, flags=re.MULTILINE)
+    assert steps == ["80", "90", "100"]
+
+
+def test_development_results_and_notes_have_lines_of_their_own(capsys):
+    observer = Progress(lines=1)
+    observer.started(100, {})
+    observer.stepped(1, METRICS)
+    observer.evaluated(1, {"loss": 0.5, "accuracy": 0.8125, "depth": 2.0, "f1": 0.123456})
+    observer.noted("the learning rate is halved")
+    observer.finished({})
+    assert capsys.readouterr().err.splitlines() == [
+        "step 1 of 100  development: loss 0.500  accuracy 81.2%  depth 2.0  f1 0.123",
+        "the learning rate is halved",
+    ]
+
+
+def test_the_loss_is_a_mean_over_the_last_steps(capsys):
+    observer = Progress(lines=200)
+    observer.started(200, {})
+    for step in range(1, 201):
+        observer.stepped(step, {"loss": 1.0 if step <= 100 else step % 2 * 2.0 + 2.0})  # then 2, 4, 2, 4 ...
+    shown = [float(line.split()[-1]) for line in capsys.readouterr().err.splitlines()]
+    assert shown[99] == 1.0
+    assert 1.0 < shown[100] < 1.5
+    assert all(abs(loss - 3) < 0.1 for loss in shown[-20:])
+
+
+def test_the_mean_of_one_run_is_not_carried_into_the_next(capsys):
+    observer = Progress(lines=1)
+    for loss in (9.0, 1.0):
+        observer.started(1, {})
+        observer.stepped(1, {"loss": loss})
+        observer.finished({})
+    assert capsys.readouterr().err.splitlines() == ["step 1 of 1  loss 9.000", "step 1 of 1  loss 1.000"]
 
 
 class Terminal(io.StringIO):
     def isatty(self):
         return True
 
+    def text(self):
+        """What was drawn, without colours."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
+
+
+def terminal(monkeypatch, columns=100):
+    """Standard error as a terminal. Not a fixture: pytest takes standard error back after those."""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    return sys.stderr
+
 
 def test_on_a_terminal_progress_draws_a_bar(monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
+    screen = terminal(monkeypatch)
     observer = Progress()
     train(observer, 4)
-    assert "training" in terminal.getvalue()
-    assert "100%" in terminal.getvalue()
-    assert "loss 1.23" in terminal.getvalue()
+    assert "━" in screen.text()
+    assert "4/4" in screen.text()
+    assert SHOWN in screen.text()
     assert observer._bar is None
 
 
+def test_the_bar_of_a_resumed_run_begins_where_it_stands(monkeypatch):
+    screen = terminal(monkeypatch)
+    observer = Progress()
+    observer.started(200, {"step": 150})
+    observer.finished({})
+    assert "150/200" in screen.text()
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_bar_is_one_line_that_fits_the_terminal(monkeypatch, columns):
+    screen = terminal(monkeypatch, columns)
+    train(Progress(), 40_000, until=39_990, step=39_900)
+    drawn = [line for line in re.split(r"[\r\n]", screen.text()) if "40000" in line]
+    assert drawn
+    assert max(map(len, drawn)) <= columns
+    assert drawn[-1].rstrip().endswith(SHOWN)
+
+
+def test_results_and_notes_are_printed_above_the_bar_as_they_are(monkeypatch):
+    screen = terminal(monkeypatch)
+    observer = Progress()
+    observer.started(10, {})
+    note = "left out: [MIN 1 2 ] and " + "a long list " * 12
+    observer.evaluated(5, {"accuracy": 0.5})
+    observer.noted(note.strip())
+    observer.finished({})
+    lines = re.split(r"[\r\n]+", screen.text())
+    assert "step 5 of 10  development: accuracy 50.0%" in lines
+    assert note.strip() in lines
+
+
 def test_an_interrupted_bar_is_put_away_and_can_be_used_again(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    screen = terminal(monkeypatch)
     observer = Progress()
     train(observer, 10, until=3)
     assert observer._bar is None
     train(observer, 2)
+    assert "2/2" in screen.text()
 
 
 def test_progress_refuses_to_print_no_lines():
     with pytest.raises(ValueError, match="lines must be at least 1, not 0"):
         Progress(lines=0)
-
-
-def test_each_step_is_one_json_object(tmp_path):
-    path = tmp_path / "deep" / "metrics.jsonl"
-    train(JsonLines(str(path)), 3)
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert rows == [{"step": step, **METRICS} for step in (1, 2, 3)]
-
-
-def test_a_step_is_in_the_file_as_soon_as_it_is_done(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    observer = JsonLines(str(path))
-    observer.started(2, {})
-    observer.stepped(1, METRICS)
-    assert json.loads(path.read_text())["step"] == 1
-    observer.finished({})
-
-
-def test_a_second_run_is_added_to_the_first(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    train(JsonLines(str(path)), 2)
-    train(JsonLines(str(path)), 1)
-    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 1]
-
-
-def test_building_an_observer_makes_no_file(tmp_path):
-    JsonLines(str(tmp_path / "metrics.jsonl"))
-    assert list(tmp_path.iterdir()) == []

@@ -17,8 +17,11 @@ _COMMANDS = {
     "assemble": "crvnn_core.cli.assemble:assemble_command",
     "check": "crvnn_core.cli.check:check_command",
     "describe": "crvnn_core.cli.catalog:describe_command",
+    "eval": "crvnn_core.cli.ask:eval_command",
     "list": "crvnn_core.cli.catalog:list_command",
     "new": "crvnn_core.cli.new:new_command",
+    "predict": "crvnn_core.cli.ask:predict_command",
+    "train": "crvnn_core.cli.train:train_command",
 }
 
 
@@ -62,12 +65,15 @@ class CrvnnGroup(click.Group):
 def main() -> None:
     """Recursive networks with soft trees, from swappable parts.
 
-    A SLOT is what a part is for: retriever, scorer, decision, cell, halting, encoder, task, optimizer or observer.
+    A SLOT is what a part is for: retriever, scorer, decision, cell, halting, encoder, embedding, task,
+    optimizer or observer.
 
     \b
     Examples:
       crvnn demo                                   train a small model and ask it
       crvnn list                                   see every installed component
+      crvnn train tasks/specs/listops-laptop.toml  train a variant and keep it
+      crvnn predict listops "[MAX 2 9 4 ]"         ask a trained one
       crvnn assemble --cell lstm --decision sigmoid
       crvnn --plugin my_cell.py check cell my-cell
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -116,6 +116,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     if not console.is_terminal:  # in a pipe, lines are as long as they need to be
         console.width = max(console.width, 200)
     console.print(table)
+
+
+@contextlib.contextmanager
+def counting(total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """A progress bar on a terminal, and nothing in a pipe; the function given is told of what was done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda number: bar.advance(task, number)
 
 
 def slot_argument(command: F) -> F:

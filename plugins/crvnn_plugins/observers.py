@@ -1,21 +1,32 @@
-"""Observers: what is shown and kept of a training run while it goes on."""
+"""Observers: ways of telling what happens during training."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from crvnn_core import Observer
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+#: How to show what training tells; anything else is shown with its name.
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "loss": lambda value: f"loss {value:.3f}",
+    "accuracy": lambda value: f"accuracy {value:.1%}",
+    "depth": lambda value: f"depth {value:.1f}",
+    "tokens_per_second": lambda value: f"{value:,.0f} tokens/s",
+}
+_KEPT = 0.95  # of the mean that came before, at each step: a mean over about 20 steps
+_SMOOTHED = ("loss", "accuracy", "tokens_per_second")
+
 
 class Progress(Observer):
     """A progress bar on a terminal; a plain line now and then in a pipe.
+
+    Loss, accuracy and speed are means over the last 20 steps or so. Results on the development split and notes have
+    lines of their own.
 
     :param lines: how many lines to print over the whole run when there is no terminal.
     """
@@ -26,56 +37,71 @@ class Progress(Observer):
         self.lines = lines
         self._bar: Bar | None = None
         self._steps = 0
+        self._means: dict[str, float] = {}
 
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
-        from rich.progress import Progress as Bar
-        from rich.progress import TextColumn, TimeRemainingColumn
-
         self._steps = steps
+        self._means = {}
         if sys.stderr.isatty():
-            from rich.console import Console
-
-            columns = (
-                *Bar.get_default_columns()[:-1],
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[metrics]}"),
-            )
-            self._bar = Bar(*columns, console=Console(stderr=True))
-            self._bar.add_task("training", total=steps, metrics="")
+            self._bar = _bar()
+            self._bar.add_task("training", total=steps, completed=facts.get("step", 0), metrics="")
             self._bar.start()
 
     def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
-        shown = "  ".join(f"{name} {value:.3g}" for name, value in metrics.items())
+        self._smooth(metrics)
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=step, metrics=shown)
+            self._bar.update(self._bar.task_ids[0], completed=step, metrics=self._shown(metrics))
         elif step * self.lines // self._steps > (step - 1) * self.lines // self._steps:
-            print(f"step {step} of {self._steps}  {shown}", file=sys.stderr, flush=True)
+            self._print(f"step {step} of {self._steps}  {self._shown(metrics)}")
+
+    def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._print(f"step {step} of {self._steps}  development: {_show(metrics)}")
+
+    def noted(self, message: str) -> None:
+        self._print(message)
 
     def finished(self, facts: Mapping[str, Any]) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
+    def _smooth(self, metrics: Mapping[str, float]) -> None:
+        for name in _SMOOTHED:
+            if name in metrics:
+                mean = self._means.get(name, metrics[name])
+                self._means[name] = _KEPT * mean + (1 - _KEPT) * metrics[name]
 
-class JsonLines(Observer):
-    """One JSON object a step, appended to a file as it happens.
+    def _shown(self, metrics: Mapping[str, float]) -> str:
+        return _show({**metrics, **self._means})
 
-    :param path: of the file.
-    """
+    def _print(self, line: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
-    def __init__(self, path: str) -> None:
-        self.path = Path(path)
-        self._file: IO[str] | None = None
 
-    def started(self, steps: int, facts: Mapping[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("a", encoding="utf-8")
+def _bar() -> Bar:
+    """A bar that gives way to the figures when the terminal is narrow."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
-    def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
-        if self._file is not None:
-            print(json.dumps({"step": step, **metrics}), file=self._file, flush=True)
+    return Progress(
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[metrics]}", markup=False, table_column=Column(no_wrap=True)),
+        console=Console(stderr=True),
+        expand=True,
+    )
 
-    def finished(self, facts: Mapping[str, Any]) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+
+def _show(metrics: Mapping[str, float]) -> str:
+    """Figures for people; how large a step the optimizer takes is for the log."""
+    shown = [
+        _FORMATS[name](value) if name in _FORMATS else f"{name} {value:.3g}"
+        for name, value in metrics.items()
+        if name != "learning_rate"
+    ]
+    return "  ".join(shown)

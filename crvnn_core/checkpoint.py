@@ -1,0 +1,117 @@
+"""Everything a run needs to go on, in one safetensors file: tensors as they are, the rest as JSON beside them."""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from crvnn_core.errors import CrvnnError
+from crvnn_core.files import replacing
+
+_STRUCTURE, _CHECKSUM = "structure", "crc32"
+
+
+def save(path: Path, tree: Mapping[str, Any]) -> None:
+    """Write a tree of dictionaries, lists, tuples, numbers, texts and tensors, whole or not at all."""
+    from safetensors.torch import save_file
+
+    tensors: dict[str, Tensor] = {}
+    structure = json.dumps(_pack(tree, "", tensors))
+    metadata = {_STRUCTURE: structure, _CHECKSUM: _checksum(tensors, structure)}
+    with replacing(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata)
+        except Exception as error:  # safetensors reports a full disk with an error of its own
+            raise OSError(str(error)) from error
+
+
+def load(path: Path) -> dict[str, Any]:
+    """What was saved; a missing or damaged file is one clear error."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise CrvnnError(f"{path} is missing")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dictionary
+    except (OSError, SafetensorError) as error:
+        raise CrvnnError(f"{path} is damaged: {error}") from None
+    if _STRUCTURE not in metadata:
+        raise CrvnnError(f"{path} was not written by crvnn: it says nothing about its structure")
+    if metadata.get(_CHECKSUM) != _checksum(tensors, metadata[_STRUCTURE]):
+        raise CrvnnError(f"{path} is damaged: its checksum does not fit its content")
+    found: dict[str, Any] = _unpack(json.loads(metadata[_STRUCTURE]), tensors)
+    return found
+
+
+def _checksum(tensors: Mapping[str, Tensor], structure: str) -> str:
+    value = zlib.crc32(structure.encode())
+    for name in sorted(tensors):
+        value = zlib.crc32(name.encode(), value)
+        value = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, value)
+    return f"{value:08x}"
+
+
+def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """Plain JSON, with the tensors put aside under names that say where they stood."""
+    if isinstance(value, Tensor):
+        tensors[path] = value.detach().to("cpu", copy=True).contiguous()
+        return {"tensor": path}
+    if isinstance(value, Mapping):
+        return {
+            "dict": [
+                [_pack(key, "", tensors), _pack(item, f"{path}.{key}".lstrip("."), tensors)]
+                for key, item in value.items()
+            ]
+        }
+    if isinstance(value, (list, tuple)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_pack(item, f"{path}.{number}", tensors) for number, item in enumerate(value)]}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"{path}: a checkpoint cannot hold {type(value).__name__}")
+
+
+def _unpack(packed: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if not isinstance(packed, dict):
+        return packed
+    ((kind, content),) = packed.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "dict":
+        return {_unpack(key, tensors): _unpack(item, tensors) for key, item in content}
+    items = [_unpack(item, tensors) for item in content]
+    return tuple(items) if kind == "tuple" else items
+
+
+def random_states() -> dict[str, Any]:
+    """The state of every generator of random numbers in this process."""
+    import numpy as np
+
+    kind, keys, *rest = cast("tuple[Any, ...]", np.random.get_state())
+    return {
+        "python": random.getstate(),
+        "numpy": (kind, torch.from_numpy(keys.astype("int64")), *rest),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def restore_random_states(states: Mapping[str, Any]) -> None:
+    """Put the generators back to where they were; those of devices that are not here are left out."""
+    import numpy as np
+
+    random.setstate(states["python"])
+    kind, keys, *rest = states["numpy"]
+    np.random.set_state((kind, keys.numpy().astype("uint32"), *rest))
+    torch.set_rng_state(states["torch"])
+    if torch.cuda.is_available() and len(states["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(states["cuda"])

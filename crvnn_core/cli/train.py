@@ -1,0 +1,261 @@
+"""``crvnn train``."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from crvnn_core.cli.assemble import spec_options
+from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from crvnn_core.evaluation import Result
+    from crvnn_core.spec import RunSpec
+    from crvnn_core.training import Outcome
+
+#: What may change when a run is taken up: how long, where and who watches, but not what is learnt.
+_CHANGEABLE = ("epochs", "steps", "patience", "save_every", "accelerator", "devices", "threads", "observers")
+
+
+@click.command("train")
+@spec_options
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The run directory; by default a new one in ./runs, named after the spec.",
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=2), metavar="N", help="Train N times, from the spec's seed upwards."
+)
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Go on with a run that was stopped, or train a finished one for longer (with --set).",
+)
+@json_option
+@plugin_option
+@pass_session
+def train_command(
+    session: Session,
+    /,
+    spec: Path | None,
+    preset: str | None,
+    sets: tuple[str, ...],
+    out: Path | None,
+    seeds: int | None,
+    resume: Path | None,
+    as_json: bool,
+    **parts: str | None,
+) -> None:
+    """Train what a SPEC file describes and keep the result in a run directory.
+
+    Stop it with Ctrl-C, or in any other way, and go on with --resume: the result is the same as without a stop. It
+    trains on several devices with --set training.devices=N, or under torchrun.
+
+    \b
+    Examples:
+      crvnn train tasks/specs/listops-laptop.toml
+      crvnn train my.toml --set model.cell=lstm --seeds 5 --out runs/lstm
+      crvnn train --resume runs/lstm
+    """
+    named = {slot: name for slot, name in parts.items() if name is not None}
+    if resume is not None:
+        if spec is not None or preset is not None or named or out is not None or seeds is not None:
+            raise click.UsageError(
+                "--resume takes the spec of the run; only --set can change how long and where."
+            )
+        outcomes = _resume(session, resume, sets)
+        directory = resume
+    else:
+        from crvnn_core.spec import read_spec
+
+        resolved = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
+        directory = out or _new_directory(spec.stem if spec else resolved.task.name)
+        outcomes = _train_seeds(session, resolved, directory, seeds)
+    if not _is_first_process():
+        return
+    unfinished = [path for path, outcome in outcomes.items() if not outcome.finished]
+    summary = _summary(outcomes) if len(outcomes) > 1 and not unfinished else None
+    if summary:
+        from crvnn_core.run import RunDirectory
+
+        RunDirectory(directory).write_json(directory / "summary.json", summary)
+    if as_json:
+        runs = {str(path): _plain(outcome) for path, outcome in outcomes.items()}
+        print_json({"directory": str(directory), "runs": runs, "summary": summary})
+    else:
+        _show(outcomes, summary, directory)
+    if unfinished:
+        click.echo(f"crvnn: interrupted; go on with: crvnn train --resume {directory}", err=True)
+        raise SystemExit(130)
+
+
+def _train_seeds(session: Session, spec: RunSpec, out: Path, seeds: int | None) -> dict[Path, Outcome]:
+    import attrs
+
+    from crvnn_core.errors import CrvnnError
+    from crvnn_core.spec import write_spec
+
+    if seeds is None:
+        return {out: _one(session, spec, out)}
+    if (out / "spec.toml").exists():
+        raise CrvnnError(f"{out} holds a run already; choose another --out, or --resume it")
+    if _is_first_process():
+        write_spec(spec, out / "seeds.toml", [f"trained from {seeds} seeds"])
+    several = {out / f"seed-{seed}": seed for seed in range(spec.seed, spec.seed + seeds)}
+    for path in several:
+        path.mkdir(parents=True, exist_ok=True)
+    return _until_interrupted(
+        (path, lambda path=path, seed=seed: _one(session, attrs.evolve(spec, seed=seed), path))
+        for path, seed in several.items()
+    )
+
+
+def _resume(session: Session, directory: Path, sets: Sequence[str]) -> dict[Path, Outcome]:
+    from crvnn_core.errors import CrvnnError, SpecError
+    from crvnn_core.run import RunDirectory
+    from crvnn_core.spec import read_spec
+    from crvnn_core.spec.layers import override
+
+    for text in sets:
+        data, origin = override(text)
+        changed = (
+            data["training"] if list(data) == ["training"] and isinstance(data["training"], dict) else {}
+        )
+        if not changed or any(key not in _CHANGEABLE for key in changed):
+            allowed = ", ".join(f"training.{key}" for key in _CHANGEABLE)
+            raise SpecError(
+                [origin.problem((), "this cannot change while a run is taken up", f"What can: {allowed}.")]
+            )
+    group = sorted(directory.glob("seed-*/"), key=lambda path: int(path.name.removeprefix("seed-")))
+    if not group and not (directory / "spec.toml").exists():
+        raise CrvnnError(RunDirectory(directory).missing(directory / "spec.toml"))
+
+    def go_on(path: Path) -> Outcome:
+        if not (path / "spec.toml").exists():  # one of several seeds, that had not begun
+            seed = path.name.removeprefix("seed-")
+            spec = read_spec(session.catalog, directory / "seeds.toml", sets=[*sets, f"seed={seed}"])
+            return _one(session, spec, path)
+        return _one(session, read_spec(session.catalog, path / "spec.toml", sets=sets), path, resume=True)
+
+    return _until_interrupted((path, lambda path=path: go_on(path)) for path in group or [directory])
+
+
+def _until_interrupted(runs: Any) -> dict[Path, Outcome]:
+    outcomes: dict[Path, Outcome] = {}
+    for path, run in runs:
+        outcomes[path] = run()
+        if not outcomes[path].finished:
+            break
+    return outcomes
+
+
+def _one(session: Session, spec: RunSpec, out: Path, resume: bool = False) -> Outcome:
+    from crvnn_core.assembly import assemble
+    from crvnn_core.training import launched, train
+
+    fabric = launched(spec.training)  # first: from here on there may be several processes
+    if fabric.is_global_zero:
+        click.echo(f"{'Going on with' if resume else 'Training into'} {out} (seed {spec.seed}).", err=True)
+    assembly = assemble(spec, session.catalog)
+    for remark in assembly.remarks if fabric.is_global_zero else ():
+        click.echo(remark, err=True)
+    return train(assembly, out, resume=resume, fabric=fabric)
+
+
+def _is_first_process() -> bool:
+    import os
+
+    return os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
+
+
+def _new_directory(name: str) -> Path:
+    """The first of runs/NAME, runs/NAME-2, ... that is not there yet."""
+    for number in itertools.count(1):
+        path = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not path.exists():
+            return path
+    raise AssertionError
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "step": outcome.step,
+        "best_step": outcome.best_step,
+        "stopped": outcome.stopped,
+        "finished": outcome.finished,
+        "results": {split: result.plain() for split, result in outcome.results.items()},
+    }
+
+
+def _summary(outcomes: Mapping[Path, Outcome]) -> dict[str, Any]:
+    """Accuracies over several seeds, for every split and group."""
+    results = [outcome.results for outcome in outcomes.values()]
+    found: dict[str, Any] = {"runs": len(results), "splits": {}}
+    for split in results[0]:
+        groups = {"all": [result[split].total.accuracy for result in results]}
+        for bucket in results[0][split].buckets:
+            groups[bucket] = [
+                result[split].buckets[bucket].accuracy
+                for result in results
+                if bucket in result[split].buckets
+            ]
+        found["splits"][split] = {name: spread(values) for name, values in groups.items()}
+    return found
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Mean, median, least and standard deviation (of a sample)."""
+    return {
+        "mean": statistics.mean(values),
+        "median": statistics.median(values),
+        "min": min(values),
+        "std": statistics.stdev(values) if len(values) > 1 else 0.0,
+    }
+
+
+def _show(outcomes: Mapping[Path, Outcome], summary: Mapping[str, Any] | None, directory: Path) -> None:
+    for path, outcome in outcomes.items():
+        if not outcome.finished:
+            click.echo(f"{path}: {outcome.stopped}.")
+            return
+        early = f" ({outcome.stopped})" if outcome.stopped else ""
+        click.echo(
+            f"{path}: {outcome.step:,} steps{early}; the best weights are those of step {outcome.best_step:,}."
+        )
+        if outcome.results and not summary:
+            show_results(outcome.results)
+    if summary:
+        rows = [
+            (split, group, *(f"{100 * facts[key]:.1f}" for key in ("mean", "median", "min", "std")))
+            for split, groups in summary["splits"].items()
+            for group, facts in groups.items()
+        ]
+        click.echo(f"\nAccuracy (%) over {summary['runs']} seeds:")
+        print_table(("split", "group", "mean", "median", "min", "std"), rows, right=(2, 3, 4, 5))
+    click.echo(f"\nAsk it: crvnn predict {next(iter(outcomes))} TEXT")
+
+
+def show_results(results: Mapping[str, Result]) -> None:
+    """A table of splits and their groups."""
+    rows = []
+    for split, result in results.items():
+        for group, score in {"all": result.total, **result.buckets}.items():
+            rows.append(
+                (
+                    split,
+                    group,
+                    f"{score.examples:,}",
+                    f"{100 * score.accuracy:.1f}",
+                    f"{score.loss:.3f}",
+                    f"{score.depth:.1f}",
+                )
+            )
+    print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))

@@ -1,0 +1,148 @@
+"""A trained model, read from its run directory and ready to be asked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from crvnn_core import checkpoint
+from crvnn_core.assembly import assemble
+from crvnn_core.data import checked, split_examples, within_budget
+from crvnn_core.errors import CrvnnError, InputError, SpecError
+from crvnn_core.evaluation import Result, evaluate
+from crvnn_core.host import Catalog, create_plugin_manager, read_catalog
+from crvnn_core.interfaces import Example, Task
+from crvnn_core.model import Model
+from crvnn_core.run import RunDirectory
+from crvnn_core.spec import RunSpec
+from crvnn_core.spec.layers import override, read_toml
+from crvnn_core.spec.resolve import resolve
+from crvnn_core.training import load_weights
+from crvnn_core.tree import Tree, tree_of
+
+#: A text, or two of them for a task on pairs.
+Text = str | tuple[str, str]
+_TOKENS = 4096  # that go through the model at a time
+
+
+@frozen
+class Prediction:
+    """What a model says of one input."""
+
+    label: str
+    probabilities: dict[str, float]
+    #: One for each sequence; ``None`` from an encoder that keeps no trace.
+    trees: tuple[Tree | None, ...]
+
+    @property
+    def tree(self) -> Tree | None:
+        """The tree of the (first) sequence."""
+        return self.trees[0]
+
+
+@frozen(eq=False)
+class Trained:
+    """A model with its task and spec."""
+
+    spec: RunSpec
+    task: Task
+    model: Model
+
+    def predict(self, texts: Sequence[Text]) -> list[Prediction]:
+        """Label, probabilities and trees for each text; for a task on pairs, for each pair of texts."""
+        if isinstance(texts, str):
+            raise InputError(f"predict takes a list of texts: [{texts!r}]")
+        questions = [self._question(number, text) for number, text in enumerate(texts)]
+        answers: dict[int, Prediction] = {}
+        for group in within_budget(questions, _TOKENS):
+            for question, answer in zip(group, self._answers(group), strict=True):
+                answers[question.label] = answer
+        return [answers[number] for number in range(len(questions))]
+
+    def examples(self, split: str = "", path: Path | str = "") -> list[Example]:
+        """The examples of a split of its task, or of a file of the form that its task reads."""
+        if path:
+            return list(checked(self.task, self.task.read(Path(path)), str(path)))
+        return list(split_examples(self.task, split, 0))
+
+    def evaluate(self, examples: Sequence[Example], done: Callable[[int], None] | None = None) -> Result:
+        """How well it does on examples.
+
+        :param done: is told how many were looked at, again and again.
+        """
+        return evaluate(self.model, self.task, examples, tokens=_TOKENS, done=done)
+
+    def _question(self, number: int, text: Text) -> Example:
+        """A text as an example; its number stands where the label would."""
+        parts = (text,) if isinstance(text, str) else tuple(text)
+        if len(parts) != self.task.arity:
+            wanted = "a text" if self.task.arity == 1 else "a pair of texts"
+            raise InputError(f"text {number + 1}: the task asks for {wanted}, not for {len(parts)}")
+        try:
+            sequences = tuple(tuple(self.task.tokenize(part)) for part in parts)
+        except InputError as error:
+            raise InputError(f"text {number + 1}: {error}") from None
+        if not all(sequences):
+            raise InputError(f"text {number + 1} is empty: there is nothing to predict")
+        return Example(sequences, number)
+
+    def _answers(self, questions: Sequence[Example]) -> list[Prediction]:
+        columns = list(zip(*(question.sequences for question in questions), strict=True))
+        output = self.model.ask(*columns, trace=True)
+        found = []
+        for row, chances in enumerate(output.logits.float().softmax(-1).tolist()):
+            trees = tuple(
+                tree_of(encoding.trace, row, column[row]) if encoding.trace is not None else None
+                for encoding, column in zip(output.encodings, columns, strict=True)
+            )
+            by_class = dict(zip(self.task.classes, chances, strict=True))
+            found.append(Prediction(max(by_class, key=by_class.__getitem__), by_class, trees))
+        return found
+
+
+def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()) -> Trained:
+    """The model in a run directory, or one that a plug-in brings along, by its name; no training data is needed.
+
+    :param sets: ``task.key=value`` texts that change the task's settings: where its data is now, say.
+    """
+    catalog = catalog or read_catalog(create_plugin_manager())
+    directory = find_run(run, catalog)
+    spec = read_run_spec(directory, catalog, sets)
+    assembly = assemble(spec, catalog, directory.read_lexicon())
+    if not directory.weights.exists():
+        raise CrvnnError(directory.missing(directory.weights))
+    load_weights(assembly.model, checkpoint.load(directory.weights)["model"], directory.weights)
+    return Trained(spec, assembly.task, assembly.model.eval())
+
+
+def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
+    """A run directory by its path, or by the name under which a plug-in offers it."""
+    if str(run) in catalog.models and not Path(run).is_dir():
+        return RunDirectory(Path(catalog.models[str(run)][0].path))
+    directory = RunDirectory(Path(run))
+    if not directory.path.is_dir():
+        known = f" Trained models that are installed: {', '.join(catalog.models)}." if catalog.models else ""
+        raise CrvnnError(f"{run}: there is no such run directory.{known}")
+    return directory
+
+
+def read_run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:
+    """The spec of a run; how it was trained is left out, since what trained it need not be here."""
+    if not directory.spec.exists():
+        raise CrvnnError(directory.missing(directory.spec))
+    layers = []
+    for data, origins, origin in read_toml(directory.spec):
+        kept = copy.deepcopy(data)
+        kept.pop("training", None)
+        layers.append((kept, origins, origin))
+    for text in sets:
+        data, origin = override(text)
+        if list(data) != ["task"]:
+            raise SpecError(
+                [origin.problem((), "only the task's settings can change, as task.directory=data")]
+            )
+        layers.append((data, {}, origin))
+    return resolve(catalog, layers)

@@ -1,0 +1,65 @@
+"""What happens during training, for TensorBoard to draw. Needs the extra ``track``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crvnn_core import CrvnnError, Observer
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+class TensorBoard(Observer):
+    """Curves of training and of the development split: ``tensorboard --logdir DIRECTORY`` shows them.
+
+    :param directory: for its files; empty for ``tensorboard`` in the directory of the run, or in the current one.
+    """
+
+    def __init__(self, directory: str = "") -> None:
+        self.directory = directory
+        self._writer: SummaryWriter | None = None
+        self._step = 0
+
+    def started(self, steps: int, facts: Mapping[str, Any]) -> None:
+        self._step = facts.get("step", 0)
+        where = Path(self.directory or Path(facts.get("directory") or ".", "tensorboard"))
+        try:
+            # A killed run may have written more than its last checkpoint knows: that is not to be drawn.
+            self._writer = _writer_class()(str(where), purge_step=self._step + 1)
+        except OSError as error:
+            raise CrvnnError(f"{where} cannot be written: {error}") from error
+
+    def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._write("train", step, metrics)
+
+    def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._write("dev", step, metrics)
+
+    def noted(self, message: str) -> None:
+        if self._writer is not None:
+            self._writer.add_text("notes", message, self._step)
+
+    def finished(self, facts: Mapping[str, Any]) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write(self, kind: str, step: int, metrics: Mapping[str, float]) -> None:
+        self._step = step
+        if self._writer is not None:
+            for name, value in metrics.items():
+                self._writer.add_scalar(f"{kind}/{name}", value, step)
+
+
+def _writer_class() -> type[SummaryWriter]:
+    """Imported when training begins: it takes a second, and a trained model is used without it."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise CrvnnError(
+            f"the observer 'tensorboard' needs a package that is not here ({error}): pip install 'crvnn[track]'"
+        ) from error
+    return SummaryWriter

@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
 _SETTINGS = (
     "task.max_tokens=9",
+    "task.rows=19200",
     "task.held_out=500",
     "model.width=64",
+    "training.batch=64",
+    "training.epochs=0",
+    "training.threads=1",  # for matrices as small as these, more threads only wait for each other
+    "training.accelerator=cpu",
     "training.optimizer.learning_rate=0.003",
 )
 _QUESTIONS = ("[MAX 2 9 4 ]", "[MIN 8 3 7 ]", "[SM 7 5 ]", "[MAX 1 [MIN 4 6 ] 2 ]")
@@ -34,32 +39,19 @@ def demo(steps: int, seed: int) -> None:
     Example:
       crvnn demo --steps 100
     """
-    import torch
+    from crvnn_core import assemble, create_plugin_manager, read_catalog, read_spec, train
 
-    from crvnn_core import assemble, batches, create_plugin_manager, fit, read_catalog, read_spec
-
-    torch.set_num_threads(1)  # for matrices as small as these, more threads only wait for each other
     catalog = read_catalog(create_plugin_manager())
     sets = [*_SETTINGS, f"seed={seed}", f"training.steps={steps}"]
     click.echo("1. Assembling the paper's model for ListOps expressions of at most 9 tokens ...")
     assembly = assemble(read_spec(catalog, preset="paper", sets=sets), catalog)
     size = sum(parameter.numel() for parameter in assembly.model.parameters())
     click.echo(f"   {size:,} parameters, from {', '.join(_described(assembly))}.")
-    training = assembly.spec.training
-    click.echo(f"2. Training for {steps} steps of {training.batch} freshly generated expressions ...")
-    data = batches(assembly.task, "train", training.batch, seed)
-    fit(
-        assembly.model,
-        data,
-        assembly.optimizer(),
-        steps=steps,
-        clip=training.clip,
-        observers=assembly.observers,
-    )
+    click.echo(f"2. Training for {steps} steps of {assembly.spec.training.batch} expressions ...")
+    outcome = train(assembly, evaluate_splits=["dev"])
     click.echo("3. Asking it about expressions that it has never seen ...")
-    with torch.no_grad():
-        right, total = _accuracy(assembly)
-    click.echo(f"   {right} of {total} held-out expressions right ({right / total:.0%}; chance is 10%).")
+    score = outcome.results["dev"].total
+    click.echo(f"   {score.accuracy:.0%} of {score.examples} held-out expressions right (chance is 10%).")
     _answer(assembly, _QUESTIONS)
     click.echo(
         "\nThe paper's 99.6% takes hours of training; this was a glimpse. Next: 'crvnn assemble --help' to compose a\n"
@@ -69,17 +61,6 @@ def demo(steps: int, seed: int) -> None:
 
 def _described(assembly: Assembly) -> list[str]:
     return [f"{slot} '{offer.component.name}'" for slot, offer in assembly.offers.items() if slot != "task"]
-
-
-def _accuracy(assembly: Assembly) -> tuple[int, int]:
-    from crvnn_core import batches
-
-    right = total = 0
-    assembly.model.eval()
-    for batch in batches(assembly.task, "dev", 100, assembly.spec.seed):
-        right += int((assembly.model(batch).logits.argmax(-1) == batch.labels).sum())
-        total += len(batch.labels)
-    return right, total
 
 
 def _answer(assembly: Assembly, questions: Sequence[str]) -> None:

@@ -1,0 +1,303 @@
+"""The user's own data: a CSV, TSV or JSONL file with a column of texts (or two) and a column of labels."""
+
+from __future__ import annotations
+
+import csv
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import frozen
+
+from crvnn_core import Example, InputError
+from crvnn_core.errors import nearest
+from crvnn_core.files import open_text
+from crvnn_tasks.rows import (
+    FileTask,
+    Row,
+    frequent_tokens,
+    json_lines,
+    listed,
+    shared,
+    text_of,
+    words,
+)
+
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+_TEXT = ["text"]
+Sequences = tuple[tuple[str, ...], ...]
+
+
+@frozen
+class Record:
+    """A row as it stands in a file: texts and label, or what is wrong with it."""
+
+    line: int
+    texts: tuple[str, ...] = ()
+    label: str = ""
+    fault: str = ""
+
+
+class FromFile(FileTask):
+    """A CSV, TSV or JSONL file of the user's own: one text or a pair in each row, and a label.
+
+    The classes are the labels of the training file. CSV and TSV files name their columns in the first line. Files may
+    be gzipped (``.gz``), and paths are relative to the current directory.
+
+    :param train: the file to train on.
+    :param dev: the file for development; without one, some rows of the training file are held out.
+    :param test: the file to test on; may be left out.
+    :param text: the column with the text, as in ``["review"]``, or the two columns of a pair.
+    :param label: the column with the label.
+    :param format: of all the files; ``auto`` goes by the ends of their names.
+    :param tokens: what a token is: words and punctuation marks, whatever stands between spaces, or characters
+        other than spaces.
+    :param lower: make all letters small.
+    :param min_count: tokens that training meets less often share one vector.
+    :param dev_share: of the training file, held out for development when there is no file for it. The text of a row
+        decides whether it is held out, so that more rows do not move the others. 0 for no development split.
+    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    """
+
+    def __init__(
+        self,
+        train: str,
+        dev: str = "",
+        test: str = "",
+        text: list[str] = _TEXT,
+        label: str = "label",
+        format: Literal["auto", "csv", "tsv", "jsonl"] = "auto",
+        tokens: Literal["words", "spaces", "characters"] = "words",
+        lower: bool = True,
+        min_count: int = 1,
+        dev_share: float = 0.1,
+        bad_rows: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        super().__init__("", bad_rows)
+        self.text, self.label, self.arity = tuple(text), label, len(text)
+        self.format, self.tokens, self.lower = format, tokens, lower
+        self.min_count, self.dev_share = min_count, dev_share
+        self._check(train)
+        given = {"train": train, "dev": dev or (train if dev_share else ""), "test": test}
+        self.files = {split: ((name,),) for split, name in given.items() if name}
+        self.holds_out = not dev and dev_share > 0
+        self._dev: frozenset[Sequences] | None = None
+
+    def _check(self, train: str) -> None:
+        if not train:
+            raise ValueError("train must name a file")
+        if len(self.text) not in (1, 2) or not all(self.text) or len(set(self.text)) != len(self.text):
+            example = (
+                "".join(self.text) if {len(name) for name in self.text} == {1} else "text"
+            )  # no list, but a text
+            raise ValueError(
+                f'text must be a list of one column, as in ["{example}"], or two, not {list(self.text)}'
+            )
+        if not self.label or self.label in self.text:
+            raise ValueError(f"label must name a column other than that of the text, not '{self.label}'")
+        if self.min_count < 1:
+            raise ValueError(f"min_count must be at least 1, not {self.min_count}")
+        if not 0 <= self.dev_share < 1:
+            raise ValueError(f"dev_share must be at least 0 and less than 1, not {self.dev_share}")
+
+    @cached_property
+    def classes(self) -> Sequence[str]:  # type: ignore[override]
+        """The labels of the training file; numbers by size, others by name."""
+        (path,) = self.paths("train")
+        labels = {record.label for record in self._records(path) if not record.fault}
+        if len(labels) < 2:
+            only = f"only the label '{next(iter(labels))}'" if labels else "no label"
+            raise InputError(f"{path} has {only} in its column '{self.label}'; at least two are needed")
+        return tuple(sorted(labels, key=_by_size if all(map(_is_number, labels)) else str))
+
+    @cached_property
+    def vocabulary(self) -> Sequence[str]:  # type: ignore[override]
+        """The tokens that training meets often enough, the most frequent first."""
+        found = frequent_tokens(self.examples("train", 0), self.min_count)
+        if not found:
+            raise InputError(f"no token comes {self.min_count} times in training (min_count)")
+        return found
+
+    def tokenize(self, text: str) -> tuple[str, ...]:
+        if self.tokens == "words":
+            return words(text, self.lower)
+        text = text.lower() if self.lower else text
+        return shared(text.split() if self.tokens == "spaces" else "".join(text.split()))
+
+    def parse(self, path: Path) -> Iterator[Row]:
+        numbers = {label: number for number, label in enumerate(self.classes)}
+        for record in self._records(path):
+            sequences = tuple(self.tokenize(text) for text in record.texts)
+            empty = [column for column, found in zip(self.text, sequences, strict=False) if not found]
+            if record.fault:
+                yield Row(path, record.line, fault=record.fault)
+            elif empty:
+                yield Row(path, record.line, fault=f"'{empty[0]}' is empty")
+            elif record.label not in numbers:
+                guess = nearest(record.label, self.classes)
+                known = f"is none of those to be learnt: {listed(self.classes)}.{guess}"
+                yield Row(path, record.line, fault=f"the label '{record.label}' {known}")
+            else:
+                yield Row(path, record.line, Example(sequences, numbers[record.label]))
+
+    def rows(self, split: str) -> Iterator[Row]:
+        if not self._is_shared(split):
+            yield from super().rows(split)
+            return
+        (path,) = self.paths("train")
+        rows = list(self.parse(path))
+        dev = self._held_out([row.example for row in rows if row.example])
+        for row in rows:  # a malformed row, which is in neither split, is told of in training
+            in_dev = row.example is not None and row.example.sequences in dev
+            if in_dev == (split == "dev"):
+                yield row
+
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        if not self._is_shared(split):
+            yield from super().examples(split, seed)
+            return
+        (path,) = self.paths("train")
+        examples = list(self.read(path))
+        if self._dev is None:
+            self._dev = self._held_out(examples)
+        for example in examples:
+            if (example.sequences in self._dev) == (split == "dev"):
+                yield example
+
+    def _is_shared(self, split: str) -> bool:
+        """Whether the rows of the training file are shared between this split and another."""
+        return self.holds_out and split in ("train", "dev")
+
+    def _held_out(self, examples: Sequence[Example]) -> frozenset[Sequences]:
+        """The texts for development: those whose checksum is small, and at least one; equal ones stay together."""
+        ranks = {example.sequences: _rank(example.sequences) for example in examples}
+        if len(ranks) < 2:
+            raise InputError(
+                f"{self.paths('train')[0]}: there are too few different texts to hold some out for development; "
+                "name a file for it (task.dev), or do without (task.dev_share=0)"
+            )
+        order = sorted(ranks, key=lambda sequences: (ranks[sequences], sequences))
+        count = sum(rank < self.dev_share for rank in ranks.values())
+        return frozenset(order[: min(max(count, 1), len(order) - 1)])
+
+    def _records(self, path: Path) -> Iterator[Record]:
+        """The rows of a file as they stand there."""
+        kind = self.format if self.format != "auto" else _format(path)
+        if kind is None:
+            raise InputError(
+                f"{path}: the name does not say what this file is; it should end in .csv, .tsv or .jsonl, "
+                "or --set task.format=csv says so"
+            )
+        found = json_lines(path) if kind == "jsonl" else self._table(path, kind)
+        for line, row in found:
+            try:
+                yield Record(line, fault=row) if isinstance(row, str) else self._record(line, row)
+            except ValueError as error:
+                yield Record(line, fault=str(error))
+
+    def _record(self, line: int, row: Mapping[str, Any]) -> Record:
+        texts = tuple(text_of(row, column) for column in self.text)
+        label = row.get(self.label)
+        if isinstance(label, bool):
+            label = str(label).lower()
+        elif isinstance(label, int | float):
+            label = str(label)
+        else:
+            label = text_of(row, self.label).strip()
+        if not label:
+            raise ValueError(f"'{self.label}' is empty")
+        return Record(line, texts, label)
+
+    def _table(self, path: Path, kind: str) -> Iterator[tuple[int, dict[str, str] | str]]:
+        """The rows of a CSV or TSV file by column, with the line on which each begins; faults as texts."""
+        cells = _csv_cells(path) if kind == "csv" else _tsv_cells(path)
+        _, header = next(cells, (0, []))
+        if isinstance(header, str):
+            raise InputError(f"{path}:1: {header}")
+        columns = [name.strip() for name in header]
+        self._check_columns(path, columns)
+        for line, row in cells:
+            if isinstance(row, str):
+                yield line, row
+            elif len(row) != len(columns):
+                yield line, f"the row has {len(row)} columns; the first line names {len(columns)}"
+            else:
+                yield line, dict(zip(columns, row, strict=True))
+
+    def _check_columns(self, path: Path, columns: Sequence[str]) -> None:
+        if not columns:
+            raise InputError(f"{path}: the file is empty")
+        for name in (*self.text, self.label):
+            if name not in columns:
+                raise InputError(
+                    f"{path}: there is no column '{name}'.{nearest(name, columns)} "
+                    f"The first line names {listed([repr(column) for column in columns])}.\n"
+                    "  task.text and task.label say which columns to read."
+                )
+            if columns.count(name) > 1:
+                raise InputError(f"{path}: two columns are called '{name}'")
+
+
+def _csv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
+    """The rows of a CSV file, with the line on which each begins; what is wrong with one as a text."""
+    with open_text(path, newline="") as file:
+        reader = csv.reader(file, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                unclosed = "unexpected end" in str(error)
+                what = "one that opens here never closes" if unclosed else str(error)
+                yield line, f"the quotation marks do not fit: {what}"
+                continue
+            if row is None:
+                return
+            if row:
+                yield line, row
+
+
+def _tsv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
+    """The rows of a TSV file. A quotation mark is a character like any other, unless they surround a whole cell."""
+    with open_text(path) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield number, [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
+
+
+def _unquoted(cell: str) -> str:
+    inside = cell[1:-1]
+    quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inside.replace('""', "")
+    return inside.replace('""', '"') if quoted else cell
+
+
+def _format(path: Path) -> str | None:
+    """The format that a file's name tells of."""
+    name = path.with_suffix("") if path.suffix in (".gz", ".zip") else path
+    return _FORMATS.get(name.suffix.lower())
+
+
+def _rank(sequences: Sequences) -> float:
+    """A number between 0 and 1 that the text alone decides."""
+    return zlib.crc32("\t".join(" ".join(sequence) for sequence in sequences).encode()) / 2**32
+
+
+def _by_size(label: str) -> tuple[float, str]:
+    return float(label), label
+
+
+def _is_number(label: str) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False

@@ -1,0 +1,103 @@
+"""The language of ListOps: its tokens, what expressions mean, and how they are written. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+
+from crvnn_core.errors import InputError, nearest
+
+OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": lambda numbers: _median(numbers),
+    "[SM": lambda numbers: sum(numbers) % 10,
+}
+DIGITS = tuple("0123456789")
+VOCABULARY = (*OPERATORS, "]", *DIGITS)
+
+
+def _median(numbers: Sequence[int]) -> int:
+    """The middle number; of two middle ones the mean, rounded down."""
+    ordered, middle = sorted(numbers), len(numbers) // 2
+    return ordered[middle] if len(numbers) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
+
+
+def evaluate(tokens: Sequence[str]) -> int:
+    """The answer to an expression; an error that says which token is wrong."""
+    stack: list[tuple[str, list[int]]] = [("", [])]
+    for place, token in enumerate(tokens, 1):
+        if token in OPERATORS:
+            stack.append((token, []))
+        elif token in DIGITS:
+            stack[-1][1].append(int(token))
+        elif token == "]" and len(stack) > 1 and stack[-1][1]:
+            operator, numbers = stack.pop()
+            stack[-1][1].append(OPERATORS[operator](numbers))
+        else:
+            why = _misfit(token, stack[-1][0])
+            raise InputError(f"token {place}, '{token}', does not fit: {_around(tokens, place)}\n  {why}")
+    if len(stack) > 1 or len(stack[0][1]) != 1:
+        shown = _around(tokens, len(tokens))
+        raise InputError(f"this is not one whole expression: {shown}\n  {_unfinished(stack)}")
+    return stack[0][1][0]
+
+
+def _misfit(token: str, opened: str) -> str:
+    """Why a token cannot stand where it stands, inside the list that was opened last."""
+    if token == "]":
+        return f"The list '{opened} ]' is empty." if opened else "There is no list that it could close."
+    if token.isdecimal() and len(token) > 1:
+        return f"Numbers have one digit each, as in '{' '.join(token)}'."
+    return f"The tokens are {' '.join(OPERATORS)} ] and the digits.{nearest(token, VOCABULARY)}"
+
+
+def _unfinished(stack: Sequence[tuple[str, list[int]]]) -> str:
+    """What is missing, or too much, at the end of an expression."""
+    if len(stack) > 1:
+        missing = " ".join("]" * min(len(stack) - 1, 10))
+        return f"'{stack[-1][0]}' is still open: '{missing}' is missing at the end."
+    return f"There are {len(stack[0][1])} of them." if stack[0][1] else "There is nothing at all."
+
+
+def _around(tokens: Sequence[str], place: int, reach: int = 12) -> str:
+    """The tokens near a place, counted from 1; all of them if they are few."""
+    if len(tokens) <= 2 * reach:
+        return " ".join(tokens)
+    start, end = max(0, place - 1 - reach), place - 1 + reach
+    before, after = "... " if start else "", " ..." if end < len(tokens) else ""
+    return f"{before}{' '.join(tokens[start:end])}{after}"
+
+
+_TOKEN = re.compile(r"\[\s*[^\s\[\]()]*|\]|[^\s\[\]()]+")
+
+
+def tokenize(text: str) -> tuple[str, ...]:
+    """A text as tokens: brackets may touch their neighbours, case does not matter, round parentheses are left out."""
+    return tuple("".join(token.split()).upper() for token in _TOKEN.findall(text))
+
+
+def bracketed(tokens: Sequence[str]) -> str:
+    """An expression with the round parentheses of the published files: every argument joins all that is before it."""
+    written: list[str] = []
+    begun: list[int] = []  # where the lists that are open begin
+    for token in tokens:
+        written.append(token)
+        if token in OPERATORS:
+            begun.append(len(written) - 1)
+            continue
+        if token == "]":
+            start = begun.pop()
+            written[start] = f"( {written[start]}"
+            written.append(")")
+        if begun:
+            written[begun[-1]] = f"( {written[begun[-1]]}"
+            written.append(")")
+    return " ".join(written)
+
+
+def split_of(tokens: Sequence[str]) -> str:
+    """Which split an expression belongs to: its own text decides, so no split ever meets another's."""
+    share = zlib.crc32(" ".join(tokens).encode()) % 20
+    return {0: "dev", 1: "test"}.get(share, "train")

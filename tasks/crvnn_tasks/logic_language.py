@@ -1,0 +1,174 @@
+"""The language of propositional inference: sentences, their truth tables, and pairs made by the published recipe.
+
+The recipe (Bowman, Potts and Manning, 2015): a pair uses four of six variables. A part of a sentence is, with
+probability 4/9 and at most three deep, two parts joined by ``and`` or ``or``, and otherwise a variable; with
+probability 1/3 it is negated. No sentence is true everywhere or nowhere, and no pair comes twice.
+Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from crvnn_core.errors import CrvnnError, InputError, nearest
+
+VARIABLES = tuple("abcdef")
+OPERATORS = ("and", "or", "not")
+VOCABULARY = ("(", ")", *OPERATORS, *VARIABLES)
+#: Equivalence, forward and reverse entailment, negation, alternation, cover, independence.
+RELATIONS = ("=", "<", ">", "^", "|", "v", "#")
+#: The largest number of operations that is told apart: it stands for all that have more, too.
+MOST_OPERATIONS = 12
+
+Pair = tuple[tuple[str, ...], ...]
+
+_JOINED = 4 / 9
+_NEGATED = 1 / 3
+_DEPTH = 3
+_LEFT_OUT = 2  # of the variables
+_PATIENCE = 200_000  # attempts at a new pair before giving up
+
+# A set of worlds is a number with a bit for each of the 64 ways in which six variables can be true or false.
+_WORLDS = 2 ** len(VARIABLES)
+EVERYWHERE = 2**_WORLDS - 1
+_TRUE_IN = {
+    name: sum(1 << world for world in range(_WORLDS) if world >> place & 1)
+    for place, name in enumerate(VARIABLES)
+}
+
+
+def worlds(sentence: Sequence[str]) -> int:
+    """The worlds in which a sentence is true, as bits."""
+    try:
+        found, end = _worlds(sentence, 0)
+    except (KeyError, IndexError):
+        end = -1
+    if end != len(sentence):
+        raise InputError(
+            f"this is not a sentence of variables, '( not x )', '( x ( and y ) )' and '( x ( or y ) )': "
+            f"{' '.join(sentence)}"
+        )
+    return found
+
+
+def _worlds(sentence: Sequence[str], place: int) -> tuple[int, int]:
+    """The worlds of the part that begins at a place, and where it ends."""
+    if sentence[place] != "(":
+        return _TRUE_IN[sentence[place]], place + 1
+    if sentence[place + 1] == "not":
+        found, place = _worlds(sentence, place + 2)
+        return EVERYWHERE & ~found, _closed(sentence, place)
+    left, place = _worlds(sentence, place + 1)
+    operator = {"( and": int.__and__, "( or": int.__or__}[" ".join(sentence[place : place + 2])]
+    right, place = _worlds(sentence, place + 2)
+    return operator(left, right), _closed(sentence, _closed(sentence, place))
+
+
+def _closed(sentence: Sequence[str], place: int) -> int:
+    """The place after a closing parenthesis."""
+    if sentence[place] != ")":
+        raise KeyError(sentence[place])
+    return place + 1
+
+
+def relation(left: int, right: int) -> str:
+    """How two sets of worlds lie to each other, neither of them empty or everything."""
+    if left == right:
+        return "="
+    apart, everything = not left & right, left | right == EVERYWHERE
+    if apart:
+        return "^" if everything else "|"
+    if left | right == right:
+        return "<"
+    if left | right == left:
+        return ">"
+    return "v" if everything else "#"
+
+
+def operations(pair: Sequence[Sequence[str]]) -> int:
+    """The ``and``, ``or`` and ``not`` of the sentence that has more of them; 12 also stands for more than 12."""
+    return min(MOST_OPERATIONS, max(sum(token in OPERATORS for token in sentence) for sentence in pair))
+
+
+def tokenize(text: str) -> tuple[str, ...]:
+    """A text as tokens; parentheses may touch their neighbours."""
+    return tuple(text.lower().replace("(", " ( ").replace(")", " ) ").split())
+
+
+def check_sentence(tokens: Sequence[str]) -> None:
+    """An error unless all tokens are known and the parentheses in balance."""
+    if not tokens:
+        raise InputError("the sentence is empty")
+    opened, text = 0, " ".join(tokens)
+    for place, token in enumerate(tokens, 1):
+        if token not in VOCABULARY:
+            raise InputError(
+                f"token {place}, '{token}', is unknown: {text}\n"
+                f"  The tokens are {' '.join(VOCABULARY)}.{nearest(token, VOCABULARY)}"
+            )
+        opened += {"(": 1, ")": -1}.get(token, 0)
+        if opened < 0:
+            raise InputError(f"token {place}, ')', closes nothing: {text}")
+        if token == ")" and tokens[place - 2] == "(":
+            raise InputError(f"token {place}, ')', closes empty parentheses: {text}")
+    if opened:
+        raise InputError(f"'{' '.join(')' * min(opened, 10))}' is missing at the end: {text}")
+
+
+def pairs(seed: str, wanted: Callable[[Pair], bool]) -> Iterator[tuple[str, Pair]]:
+    """Different pairs of sentences with their relation; they end when many attempts in a row gave nothing new."""
+    generator = random.Random(seed)
+    seen: set[bytes] = set()
+    misses = 0
+    while misses < _PATIENCE:
+        misses += 1
+        pair = _draw(generator)
+        if not wanted(pair):
+            continue
+        left, right = map(worlds, pair)
+        if {left, right} & {0, EVERYWHERE}:
+            continue
+        key = hashlib.blake2b(row_text(pair).encode(), digest_size=8).digest()
+        if key not in seen:
+            misses = 0
+            seen.add(key)
+            yield relation(left, right), pair
+    if not seen:
+        raise CrvnnError(f"{_PATIENCE:,} attempts made no pair of sentences as wanted")
+
+
+def row_text(pair: Pair) -> str:
+    """A pair as the published files write it, without its relation."""
+    return "\t".join(map(" ".join, pair))
+
+
+def _draw(generator: random.Random) -> Pair:
+    """Two sentences of the same variables."""
+    # Nothing but random() is used: it alone is promised to stay the same in later versions of Python.
+    names = list(VARIABLES)
+    for _ in range(_LEFT_OUT):
+        del names[int(generator.random() * len(names))]
+    left: list[str] = []
+    right: list[str] = []
+    _grow(left, names, generator.random, _DEPTH)
+    _grow(right, names, generator.random, _DEPTH)
+    return tuple(left), tuple(right)
+
+
+def _grow(tokens: list[str], names: Sequence[str], chance: Callable[[], float], depth: int) -> None:
+    """Append a part, in which operators join parts at most so deep."""
+    negated = chance() < _NEGATED
+    if negated:
+        tokens += "(", "not"
+    if depth and chance() < _JOINED:
+        tokens.append("(")
+        _grow(tokens, names, chance, depth - 1)
+        tokens += "(", OPERATORS[int(chance() * 2)]
+        _grow(tokens, names, chance, depth - 1)
+        tokens += ")", ")"
+    else:
+        tokens.append(names[int(chance() * len(names))])
+    if negated:
+        tokens.append(")")

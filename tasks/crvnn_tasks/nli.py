@@ -1,0 +1,177 @@
+"""Natural language inference: does the second sentence follow from the first, contradict it, or neither?
+
+The files of SNLI (Bowman and others, 2015) and MultiNLI (Williams and others, 2018) as published: one JSON object
+a line, of which ``gold_label``, ``sentence1`` and ``sentence2`` are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from crvnn_core import Example, InputError
+from crvnn_core.errors import nearest
+from crvnn_tasks.rows import FileTask, Row, json_lines, note, text_of, words
+
+_UNDECIDED = "-"  # the label of pairs that the annotators did not agree on
+
+
+class Nli(FileTask):
+    """Pairs of sentences with a label that the annotators agreed on."""
+
+    classes = ("entailment", "neutral", "contradiction")
+    arity = 2
+
+    def __init__(self, directory: str, max_tokens: int, bad_rows: Literal["stop", "skip"]) -> None:
+        super().__init__(directory, bad_rows)
+        if max_tokens < 0:
+            raise ValueError(f"max_tokens must be 0, for no limit, or more, not {max_tokens}")
+        self.max_tokens = max_tokens
+
+    def parse(self, path: Path) -> Iterator[Row]:
+        """The pairs of a file; those without an agreed label are left out, as is usual."""
+        for line, record in json_lines(path):
+            if isinstance(record, str):
+                yield Row(path, line, fault=record)
+            elif record.get("gold_label") != _UNDECIDED:
+                try:
+                    yield Row(path, line, self._example(record))
+                except ValueError as error:
+                    yield Row(path, line, fault=str(error))
+
+    def _example(self, record: Mapping[str, Any]) -> Example:
+        label = text_of(record, "gold_label")
+        if label not in self.classes:
+            guess = nearest(label, self.classes)
+            raise ValueError(f"the label '{label}' is not one of {', '.join(self.classes)}.{guess}")
+        pair = []
+        for key in ("sentence1", "sentence2"):
+            pair.append(words(text_of(record, key)))
+            if not pair[-1]:
+                raise ValueError(f"'{key}' is empty")
+        return Example(tuple(pair), self.classes.index(label))
+
+    def rows(self, split: str) -> Iterator[Row]:
+        for row in super().rows(split):
+            if split != "train" or row.example is None or self._fits(row.example):
+                yield row
+
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        if split == "train" and self.max_tokens:
+            return iter(self._short)
+        return super().examples(split, seed)
+
+    @cached_property
+    def _short(self) -> list[Example]:
+        """The training pairs that are short enough."""
+        examples = list(super().examples("train", 0))
+        short = [example for example in examples if self._fits(example)]
+        if not short:
+            raise InputError(
+                f"{self.directory}: every training pair has more than {self.max_tokens} tokens (max_tokens)"
+            )
+        if len(short) < len(examples):
+            count = f"{len(examples) - len(short):,} of {len(examples):,}"
+            note(f"{self.directory}: left out {count} training pairs with more than {self.max_tokens} tokens")
+        return short
+
+    def _fits(self, example: Example) -> bool:
+        return not self.max_tokens or max(map(len, example.sequences)) <= self.max_tokens
+
+    def tokenize(self, text: str) -> tuple[str, ...]:
+        return words(text)
+
+
+def _names(given: str, *published: str) -> tuple[tuple[str, ...], ...]:
+    """The one file that a split stands in: the one that the user names, or one of the published names."""
+    if given:
+        return ((given,),)
+    return (tuple(name + packed for name in published for packed in ("", ".gz")),)
+
+
+class Snli(Nli):
+    """The Stanford corpus: pairs of sentences about pictures.
+
+    Words are in small letters, and punctuation marks are words of their own.
+
+    :param directory: where ``snli_1.0_train.jsonl``, ``snli_1.0_dev.jsonl`` and ``snli_1.0_test.jsonl`` are, or
+        ``train.jsonl``, ``dev.jsonl`` and ``test.jsonl``; plain, or gzipped (``.gz``).
+    :param train: another name of the file of training pairs in that directory.
+    :param dev: another name of the file of development pairs.
+    :param test: another name of the file of test pairs.
+    :param max_tokens: training pairs with a sentence longer than this are left out; 0 for no limit.
+    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    """
+
+    source = "nlp.stanford.edu/projects/snli; 'crvnn data get snli --dir DIR' fetches it"
+
+    def __init__(
+        self,
+        directory: str,
+        train: str = "",
+        dev: str = "",
+        test: str = "",
+        max_tokens: int = 0,
+        bad_rows: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        super().__init__(directory, max_tokens, bad_rows)
+        given = {"train": train, "dev": dev, "test": test}
+        self.files = {
+            split: _names(name, f"snli_1.0_{split}.jsonl", f"{split}.jsonl") for split, name in given.items()
+        }
+
+
+class Mnli(Nli):
+    """The corpus of many genres. The development split is of the genres that are trained on ("matched").
+
+    Words are in small letters, and punctuation marks are words of their own. The published test pairs have no labels.
+
+    :param directory: where ``multinli_1.0_train.jsonl``, ``multinli_1.0_dev_matched.jsonl`` and
+        ``multinli_1.0_dev_mismatched.jsonl`` are, or ``train.jsonl``, ``dev.jsonl`` and ``mismatched.jsonl``; plain, or
+        gzipped (``.gz``).
+    :param train: another name of the file of training pairs in that directory.
+    :param dev: another name of the file of matched development pairs.
+    :param mismatched: another name of the file of development pairs of other genres.
+    :param with_snli: the directory of the Stanford corpus, or a file of its pairs, to train on them as well; empty
+        for not.
+    :param max_tokens: training pairs with a sentence longer than this are left out; 0 for no limit.
+    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    """
+
+    source = "cims.nyu.edu/~sbowman/multinli; 'crvnn data get mnli --dir DIR' fetches it"
+
+    def __init__(
+        self,
+        directory: str,
+        train: str = "",
+        dev: str = "",
+        mismatched: str = "",
+        with_snli: str = "",
+        max_tokens: int = 0,
+        bad_rows: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        super().__init__(directory, max_tokens, bad_rows)
+        self.snli = _snli(Path(with_snli), bad_rows) if with_snli else None
+        self.files = {
+            "train": _names(train, "multinli_1.0_train.jsonl", "train.jsonl"),
+            "dev": _names(dev, "multinli_1.0_dev_matched.jsonl", "dev_matched.jsonl", "dev.jsonl"),
+            "mismatched": _names(
+                mismatched, "multinli_1.0_dev_mismatched.jsonl", "dev_mismatched.jsonl", "mismatched.jsonl"
+            ),
+        }
+
+    def paths(self, split: str, missing: Literal["complain", "ignore"] = "complain") -> list[Path]:
+        own = super().paths(split, missing)
+        if split != "train" or self.snli is None or not own:
+            return own
+        others = self.snli.paths("train", missing)
+        return own + others if others else []
+
+
+def _snli(path: Path, bad_rows: Literal["stop", "skip"]) -> Snli:
+    """The Stanford corpus in a directory, or in a file."""
+    if path.suffix in (".jsonl", ".gz"):
+        return Snli(str(path.parent), train=path.name, bad_rows=bad_rows)
+    return Snli(str(path), bad_rows=bad_rows)

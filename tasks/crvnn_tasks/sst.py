@@ -1,0 +1,205 @@
+"""The Stanford Sentiment Treebank: sentences of film reviews as trees, with a label at every phrase.
+
+One tree a line, as published in ``trainDevTestTrees_PTB.zip`` (Socher and others, 2013). Labels run from 0, very
+negative, to 4, very positive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from attrs import evolve, frozen
+
+from crvnn_core import Example
+from crvnn_core.files import open_text
+from crvnn_tasks.rows import FileTask, Row, shared, well_formed, words
+
+
+@frozen
+class Tree:
+    """The words of a sentence, and its phrases: first word, end, and grade from 0 to 4. The last is all of it."""
+
+    words: tuple[str, ...]
+    phrases: list[tuple[int, int, int]]
+
+
+_PIECE = re.compile(r"[()]|[^\s()]+")
+
+
+def read_tree(line: str) -> Tree:
+    """A tree as published, ``(3 (2 not) (1 bad))``; ``ValueError`` says what is wrong with it."""
+    phrases: list[tuple[int, int, int]] = []
+    words: list[str] = []
+    nodes: list[tuple[int, int]] = []  # those that are still open: first word, grade
+    leaf = False  # whether the innermost of them holds words, not phrases
+    pieces = iter(_PIECE.findall(line))
+    for piece in pieces:
+        if phrases and not nodes:
+            raise ValueError(f"'{piece}' comes after the end of the tree")
+        if piece == "(":
+            if leaf:
+                raise ValueError(f"the word '{words[-1]}' needs a label of its own")
+            nodes.append((len(words), _grade(next(pieces, ""))))
+        elif not nodes:
+            raise ValueError(f"a tree begins with '(', not with '{piece}'")
+        elif piece == ")":
+            first, grade = nodes.pop()
+            if first == len(words):
+                raise ValueError("there is a label without a text")
+            phrases.append((first, len(words), grade))
+            leaf = False
+        else:
+            if not leaf and nodes[-1][0] < len(words):
+                raise ValueError(f"the word '{piece}' needs a label of its own")
+            words.append(unescaped(piece))
+            leaf = True
+    if nodes:
+        raise ValueError(f"the brackets are unbalanced: {len(nodes)} of them never close")
+    return Tree(shared(words), phrases)
+
+
+def _grade(label: str) -> int:
+    if label not in ("0", "1", "2", "3", "4"):
+        raise ValueError(f"after '(' comes a label from 0 to 4, not '{label}'")
+    return int(label)
+
+
+_ESCAPES = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
+
+
+def unescaped(word: str) -> str:
+    """A word of the treebank in small letters, with brackets and bars as themselves, which is how GloVe has them."""
+    word = word.lower()
+    return _ESCAPES.get(word) or word.replace("\\/", "/").replace("\\*", "*")
+
+
+_QUOTATION = re.compile(r"(?<!\w)\"(?=\w)")
+_WHOLE = re.compile(r"(``|''|\.{2,}|-{2,}|\w+(?:[-/]\w+)+)")  # to the treebank, 'must-see' is one word
+
+
+class Sst(FileTask):
+    """Sentences of film reviews, from the published labelled trees."""
+
+    files = {  # noqa: RUF012
+        split: ((f"{split}.txt", f"{split}.txt.gz", f"trees/{split}.txt"),)
+        for split in ("train", "dev", "test")
+    }
+    source = "nlp.stanford.edu/sentiment; 'crvnn data get sst --dir DIR' fetches it"
+    #: The class of each grade from 0 to 4; ``None`` for one that is left out.
+    labels: Sequence[int | None]
+
+    def __init__(
+        self, directory: str, phrases: bool = False, bad_rows: Literal["stop", "skip"] = "stop"
+    ) -> None:
+        super().__init__(directory, bad_rows)
+        self.phrases = phrases
+        self._known: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
+
+    def parse(self, path: Path) -> Iterator[Row]:
+        return self._rows(path, whole=True)
+
+    def rows(self, split: str) -> Iterator[Row]:
+        return self._phrase_rows() if self.phrases and split == "train" else super().rows(split)
+
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        if self.phrases and split == "train":
+            return iter(self._training_phrases)
+        return super().examples(split, seed)
+
+    @cached_property
+    def _training_phrases(self) -> list[Example]:
+        return list(well_formed(self._phrase_rows(), self.paths("train")[0], self.bad_rows))
+
+    def _phrase_rows(self) -> Iterator[Row]:
+        """Every phrase of the training sentences once, with the label that it has most often.
+
+        A phrase has one label as published, but small and capital letters made several of some.
+        """
+        held_out = self._held_out()
+        first: dict[tuple[tuple[str, ...], ...], Row] = {}
+        labels: dict[tuple[tuple[str, ...], ...], Counter[int]] = {}
+        for path in self.paths("train"):
+            for row in self._rows(path, whole=False):
+                if row.example is None:
+                    yield row
+                elif row.example.sequences not in held_out:
+                    first.setdefault(row.example.sequences, row)
+                    labels.setdefault(row.example.sequences, Counter())[row.example.label] += 1
+        for sequences, row in first.items():
+            yield evolve(row, example=Example(sequences, labels[sequences].most_common(1)[0][0]))
+
+    def _held_out(self) -> set[tuple[tuple[str, ...], ...]]:
+        """Whole sentences of the other splits: as phrases of training sentences, they would give answers away."""
+        splits = [split for split in self.files if split != "train" and self.paths(split, missing="ignore")]
+        return {row.example.sequences for split in splits for row in self.rows(split) if row.example}
+
+    def _rows(self, path: Path, whole: bool) -> Iterator[Row]:
+        """One row for each sentence, or for each of its phrases."""
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    tree = read_tree(line)
+                except ValueError as error:
+                    yield Row(path, number, fault=str(error))
+                    continue
+                for first, end, grade in tree.phrases[-1:] if whole else reversed(tree.phrases):
+                    label = self.labels[grade]
+                    if label is not None:
+                        yield Row(path, number, Example((tree.words[first:end],), label))
+
+    def tokenize(self, text: str) -> tuple[str, ...]:
+        """Words as the treebank has them: those that training met stay whole, others are cut at punctuation marks."""
+        found: list[str] = []
+        for chunk in text.replace("\u2019", "'").split():
+            word = unescaped(chunk)
+            found += [word] if self._knows(word) else _cut(word)
+        return shared(found)
+
+    def _knows(self, word: str) -> bool:
+        if self._known[0] is not self.vocabulary:  # a saved model brings another one
+            self._known = self.vocabulary, frozenset(self.vocabulary)
+        return word in self._known[1]
+
+
+def _cut(chunk: str) -> Iterator[str]:
+    """The words of a text without spaces; quotation marks and dots as the treebank writes them."""
+    chunk = _QUOTATION.sub("``", chunk).replace('"', "''")
+    for part in _WHOLE.split(chunk):
+        yield from ((part,) if _WHOLE.fullmatch(part) else words(part))
+
+
+class Sst5(Sst):
+    """Film reviews in five grades, from very negative to very positive.
+
+    Words are in small letters, and brackets and bars are written as themselves, not as ``-LRB-`` and ``\\/``.
+
+    :param directory: where ``train.txt``, ``dev.txt`` and ``test.txt`` are, one labelled tree a line.
+    :param phrases: train on every phrase of the training sentences, single words included, each of them once.
+        Whole sentences of the other splits are not among them.
+    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    """
+
+    classes = ("very negative", "negative", "neutral", "positive", "very positive")
+    labels = (0, 1, 2, 3, 4)
+
+
+class Sst2(Sst):
+    """Film reviews that are negative or positive; neutral ones are left out.
+
+    Words are in small letters, and brackets and bars are written as themselves, not as ``-LRB-`` and ``\\/``.
+
+    :param directory: where ``train.txt``, ``dev.txt`` and ``test.txt`` are, one labelled tree a line.
+    :param phrases: train on every phrase of the training sentences that is not neutral, single words included, each
+        of them once. Whole sentences of the other splits are not among them.
+    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    """
+
+    classes = ("negative", "positive")
+    labels = (0, 0, None, 1, 1)

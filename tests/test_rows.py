@@ -1,0 +1,241 @@
+"""Tasks whose examples stand in files."""
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crvnn_core import CrvnnError, Example, InputError, UnknownNameError
+from crvnn_core.files import open_text
+from crvnn_tasks.rows import FileTask, Row, frequent_tokens, json_lines, listed, text_of, well_formed, words
+
+
+class Signs(FileTask):
+    """Words after a plus or a minus."""
+
+    files = {  # noqa: RUF012
+        "train": (("train.txt", "train.txt.gz"),),
+        "dev": (("dev.txt",),),
+        "test": (("one.txt",), ("two.txt",)),
+    }
+    source = "example.org"
+    classes = ("-", "+")
+
+    def parse(self, path):
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                sign, *tokens = line.split()
+                if sign in self.classes:
+                    yield Row(path, number, Example((tuple(tokens),), self.classes.index(sign)))
+                else:
+                    yield Row(path, number, fault=f"'{sign}' is no sign")
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "train.txt").write_text("+ good good\n- bad\n+ fine bad good\n")
+    (tmp_path / "dev.txt").write_text("- awful\n+ good\n")
+    return tmp_path
+
+
+def texts(examples):
+    return [" ".join(example.sequences[0]) for example in examples]
+
+
+def test_nothing_is_read_when_a_task_is_made(tmp_path):
+    assert Signs(str(tmp_path / "nowhere")).classes == ("-", "+")
+
+
+def test_splits_are_those_whose_files_are_there(directory):
+    assert Signs(str(directory)).splits == ("train", "dev")
+    (directory / "one.txt").write_text("+ a\n")
+    assert Signs(str(directory)).splits == ("train", "dev")  # a split of two files needs both
+    (directory / "two.txt").write_text("- b\n")
+    assert Signs(str(directory)).splits == ("train", "dev", "test")
+
+
+def test_all_splits_are_named_when_the_data_is_somewhere_else(tmp_path):
+    assert Signs(str(tmp_path)).splits == ("train", "dev", "test")
+
+
+def test_the_first_split_is_for_training_even_where_its_file_is_missing(directory):
+    (directory / "train.txt").unlink()
+    task = Signs(str(directory))
+    assert task.splits == ("train", "dev")
+    assert texts(task.examples("dev", 0)) == ["awful", "good"]
+    with pytest.raises(CrvnnError, match=r"has no train\.txt"):
+        task.epoch(0, 0)
+
+
+def test_the_files_of_a_split_are_read_one_after_the_other(directory):
+    (directory / "one.txt").write_text("+ a\n")
+    (directory / "two.txt").write_text("- b\n- c\n")
+    assert texts(Signs(str(directory)).examples("test", 0)) == ["a", "b", "c"]
+
+
+def test_a_packed_file_does_as_well(directory):
+    plain = (directory / "train.txt").read_bytes()
+    (directory / "train.txt").unlink()
+    (directory / "train.txt.gz").write_bytes(gzip.compress(plain))
+    assert len(list(Signs(str(directory)).examples("train", 0))) == 3
+
+
+def test_a_missing_file_is_named_with_what_is_there_and_where_it_comes_from(directory):
+    (directory / "train.txt").rename(directory / "train_.txt")
+    with pytest.raises(CrvnnError) as caught:
+        list(Signs(str(directory)).examples("train", 0))
+    assert str(caught.value) == (
+        f"{directory} has no train.txt. Did you mean 'train_.txt'? It has dev.txt, train_.txt.\n"
+        "  The data comes from example.org."
+    )
+
+
+def test_a_directory_without_files_and_one_that_is_missing_are_told_apart(tmp_path):
+    with pytest.raises(CrvnnError, match="There is no file in it"):
+        Signs(str(tmp_path)).paths("train")
+    with pytest.raises(CrvnnError, match="there is no such directory"):
+        Signs(str(tmp_path / "nowhere")).paths("train")
+
+
+def test_an_unknown_split_is_an_error_that_knows_the_others(directory):
+    with pytest.raises(UnknownNameError, match=r"no split is called 'tets'\. Did you mean 'test'"):
+        list(Signs(str(directory)).examples("tets", 0))
+
+
+def test_the_vocabulary_has_the_most_frequent_tokens_of_training_first(directory):
+    assert Signs(str(directory)).vocabulary == ("good", "bad", "fine")
+
+
+def test_a_saved_model_sets_the_vocabulary_where_there_is_no_data(tmp_path):
+    task = Signs(str(tmp_path))
+    task.vocabulary = ("good",)
+    assert task.vocabulary == ("good",)
+
+
+def test_tokens_that_are_too_rare_are_no_part_of_the_vocabulary(directory):
+    examples = list(Signs(str(directory)).examples("train", 0))
+    assert frequent_tokens(examples, min_count=2) == ("good", "bad")
+
+
+def test_a_file_is_read_once(directory):
+    task = Signs(str(directory))
+    before = list(task.examples("train", 0))
+    (directory / "train.txt").unlink()
+    assert list(task.read(directory / "train.txt")) == before
+
+
+def test_a_malformed_row_stops_reading_and_is_named_by_file_and_line(directory):
+    (directory / "train.txt").write_text("+ good\n? what\n")
+    with pytest.raises(InputError) as caught:
+        list(Signs(str(directory)).examples("train", 0))
+    assert str(caught.value).startswith(f"{directory / 'train.txt'}:2: '?' is no sign\n")
+    assert "task.bad_rows=skip" in str(caught.value)
+
+
+def test_malformed_rows_can_be_skipped_and_are_counted(directory, capsys):
+    (directory / "train.txt").write_text("? a\n+ good\n! b\n")
+    task = Signs(str(directory), bad_rows="skip")
+    assert texts(task.examples("train", 0)) == texts(task.examples("train", 1)) == ["good"]
+    told = capsys.readouterr().err
+    assert (
+        told
+        == f"crvnn: {directory / 'train.txt'}: skipped 2 of 3 rows; the first is line 1: '?' is no sign\n"
+    )
+
+
+def test_a_file_without_a_usable_row_is_an_error(directory):
+    path = directory / "train.txt"
+    path.write_text("")
+    with pytest.raises(InputError, match=r"there is not one usable row in this file$"):
+        list(Signs(str(directory)).examples("train", 0))
+    path.write_text("? a\n")
+    with pytest.raises(
+        InputError, match="not one usable row in this file; the first is line 1: '\\?' is no sign"
+    ):
+        list(Signs(str(directory), bad_rows="skip").examples("train", 0))
+
+
+def test_rows_tells_of_the_malformed_ones_too(directory):
+    (directory / "dev.txt").write_text("? a\n+ good\n")
+    assert [(row.line, row.fault) for row in Signs(str(directory)).rows("dev")] == [
+        (1, "'?' is no sign"),
+        (2, ""),
+    ]
+
+
+def test_rows_before_the_first_malformed_one_are_given(tmp_path):
+    rows = [Row(tmp_path, 1, Example((("a",),), 0)), Row(tmp_path, 2, fault="bad")]
+    found = well_formed(rows, tmp_path, "stop")
+    assert next(found).sequences == (("a",),)
+    with pytest.raises(InputError):
+        next(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A good film!", "a good film !"),
+        ("Don't. It's Ann's, they'll shouldn't've", "do n't . it 's ann 's , they 'll should n't 've"),
+        ("don\u2019t", "do n't"),
+        ("can't won't", "ca n't wo n't"),
+        ("10 o'clock rock'n'roll", "10 o'clock rock'n'roll"),
+        ("the dogs' 'south' 's", "the dogs ' ' south ' 's"),
+        ("1,000.5 3.5kg 2nd 1.", "1,000.5 3.5 kg 2nd 1 ."),
+        ("well-known U.S. e-mail", "well - known u . s . e - mail"),
+        ("a  b\tc\n", "a b c"),
+        ("naïve cafe\u0301 co\u00adoperate", "naïve café cooperate"),
+        ("हिन्दी में", "हिन्दी में"),
+        ("snake_case x² ...", "snake_case x² . . ."),
+        ("", ""),
+        (" \n", ""),
+    ],
+)
+def test_words(text, expected):
+    assert words(text) == tuple(expected.split())
+
+
+def test_words_can_keep_their_capitals():
+    assert words("DON'T Shout", lower=False) == ("DO", "N'T", "Shout")
+
+
+@given(st.one_of(st.text(), st.text(alphabet="nt'srevlmd o.,1-\u2019\u0301é")), st.booleans())
+def test_words_of_words_are_the_same_words(text, lower):
+    found = words(text, lower)
+    assert words(" ".join(found), lower) == found
+
+
+def test_a_long_chain_of_contractions_breaks_nothing():
+    assert len(words("a" + "'s" * 5000)) == 5001
+
+
+def test_equal_words_are_one_object():
+    assert words("a horse is a horse")[1] is words("my horse")[1]
+
+
+def test_json_lines_come_with_their_line_and_faults_as_texts(tmp_path):
+    path = tmp_path / "a.jsonl"
+    lines = ['{"a": 1}', "", '{"a": }', "[1]", "null", "3", '"x"', "[" * 100_000, '{"a": 2}']
+    path.write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
+    found = dict(json_lines(path))
+    assert (found[1], found[9]) == ({"a": 1}, {"a": 2})
+    assert 2 not in found
+    assert found[3] == "this is not JSON: Expecting value (column 7)"
+    assert found[4] == "a line is to hold one object, not a list"
+    assert [found[line].rpartition("not ")[2] for line in (5, 6, 7)] == ["null", "a number", "a text"]
+    assert found[8].startswith("this JSON cannot be read")
+
+
+def test_a_text_of_a_row_is_there_and_is_a_text():
+    assert text_of({"text": "a"}, "text") == "a"
+    with pytest.raises(ValueError, match=r"there is no 'txet'\. Did you mean 'text'\? There is text\."):
+        text_of({"text": "a"}, "txet")
+    for value, kind in ((5, "a number"), (None, "null"), (["a"], "a list"), (True, "a truth value")):
+        with pytest.raises(ValueError, match=f"'text' is {kind}, not a text"):
+            text_of(json.loads(json.dumps({"text": value})), "text")
+
+
+def test_long_lists_of_names_are_cut():
+    assert listed(["a", "b"]) == "a, b"
+    assert listed([str(number) for number in range(10)]) == "0, 1, 2, 3, 4, 5, 6, 7 and 2 more"

@@ -127,9 +127,10 @@ def _model(
     lexicon: Lexicon | None,
     offers: Mapping[str, Offer],
 ) -> Model:
+    asked = _vocabulary(task, offers["task"])  # first: the embedding is not to blame for the task's data
     with _blaming(offers["embedding"], "could not make vectors"):
         if lexicon is None:
-            tokens, vectors = embedding.table(_vocabulary(task, offers["task"]), spec.model.width)
+            tokens, vectors = embedding.table(asked, spec.model.width)
         else:
             tokens, vectors = lexicon.tokens, torch.zeros(len(lexicon.tokens), lexicon.vector_size)
         embed = TokenVectors(vectors, embedding.trainable)
@@ -139,8 +140,15 @@ def _model(
 
 
 def _vocabulary(task: Task, offer: Offer) -> Sequence[str]:
-    with _blaming(offer, "could not say its vocabulary"):
-        return task.vocabulary
+    with _blaming(offer, "could not say its vocabulary and classes"):
+        found, classes = task.vocabulary, task.classes
+        try:
+            task.vocabulary, task.classes = found, classes  # as a saved model will have to
+        except AttributeError:
+            raise CrvnnError(
+                "'vocabulary' and 'classes' must be attributes that can be set; functools.cached_property will do"
+            ) from None
+    return found
 
 
 @contextlib.contextmanager

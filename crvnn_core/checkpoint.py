@@ -55,7 +55,8 @@ def load(path: Path) -> dict[str, Any]:
 def _checksum(tensors: Mapping[str, Tensor], structure: str) -> str:
     value = zlib.crc32(structure.encode())
     for name in sorted(tensors):
-        value = zlib.crc32(name.encode(), value)
+        kind = f"{name} {tensors[name].dtype} {list(tensors[name].shape)}"
+        value = zlib.crc32(kind.encode(), value)
         value = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, value)
     return f"{value:08x}"
 
@@ -63,6 +64,8 @@ def _checksum(tensors: Mapping[str, Tensor], structure: str) -> str:
 def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """Plain JSON, with the tensors put aside under names that say where they stood."""
     if isinstance(value, Tensor):
+        while path in tensors:  # 1 and "1", or "a.b" and b in a
+            path += "'"
         tensors[path] = value.detach().to("cpu", copy=True).contiguous()
         return {"tensor": path}
     if isinstance(value, Mapping):

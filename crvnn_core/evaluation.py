@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from attrs import frozen
+from attrs import asdict, frozen
 from torch import Tensor
 
 from crvnn_core.data import collate, example_length, within_budget
-from crvnn_core.errors import InputError
+from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.interfaces import Example, Task
+from crvnn_core.memory import free, out_of_memory
 from crvnn_core.model import Model
+from crvnn_core.precision import at_least_float32
 
 _TOGETHER = 64  # examples of similar length that go through the model at a time, if there is room
 
@@ -40,10 +43,12 @@ class Result:
     buckets: dict[str, Score]
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
-        import attrs
+        """For JSON, which has no NaN: what is no number is left out."""
+        return asdict(self, value_serializer=lambda _, __, value: value if _is_plain(value) else None)
 
-        return attrs.asdict(self)
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def evaluate(
@@ -74,10 +79,12 @@ def evaluate(
         with torch.no_grad():
             for start in range(0, len(order), _TOGETHER):
                 chosen = order[start : start + _TOGETHER]
-                place = {id(examples[i]): i for i in chosen}
+                places: dict[int, list[int]] = {}  # an example may come several times
+                for i in chosen:
+                    places.setdefault(id(examples[i]), []).append(i)
                 for group in within_budget([examples[i] for i in chosen], tokens):
-                    rows = [place[id(example)] for example in group]
-                    facts[rows] = _facts(model, group, device)
+                    rows = [places[id(example)].pop() for example in group]
+                    facts[rows] = _facts_that_fit(model, group, device)
                     if done is not None:
                         done(len(group))
     finally:
@@ -94,10 +101,27 @@ def evaluate(
 def _facts(model: Model, examples: Sequence[Example], device: torch.device) -> Tensor:
     batch = collate(examples, model.vocabulary).to(device)
     output = model(batch)
-    losses = torch.nn.functional.cross_entropy(output.logits.float(), batch.labels, reduction="none")
-    right = output.logits.argmax(-1) == batch.labels
-    steps = torch.stack([encoding.steps for encoding in output.encodings]).double().mean(0)
-    return torch.stack([losses.double(), right.double(), steps], 1).cpu()
+    logits = at_least_float32(output.logits)
+    losses = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none")
+    right = logits.argmax(-1) == batch.labels
+    steps = torch.stack([encoding.steps for encoding in output.encodings]).float().mean(0)
+    return torch.stack([losses.float(), right.float(), steps], 1).cpu().double()
+
+
+def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.device) -> Tensor:
+    """The same, in smaller portions if memory runs out."""
+    try:
+        return _facts(model, examples, device)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        if len(examples) == 1:
+            length = example_length(examples[0])
+            raise CrvnnError(f"memory ran out while evaluating an example of {length:,} tokens") from error
+    free()
+    half = len(examples) // 2
+    parts = [_facts_that_fit(model, part, device) for part in (examples[:half], examples[half:])]
+    return torch.cat(parts)
 
 
 def _score(facts: Tensor) -> Score:

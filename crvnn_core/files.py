@@ -31,6 +31,8 @@ def open_text(path: Path, newline: str | None = None) -> Iterator[IO[str]]:
         raise CrvnnError(f"{path}: this is a directory; a file was expected") from None
     except UnicodeDecodeError as error:
         raise CrvnnError(f"{path}: this is not UTF-8 text: {error}") from None
+    except PermissionError as error:
+        raise CrvnnError(f"{path} cannot be read: {error}") from None
     except _DAMAGE as error:
         raise CrvnnError(f"{path}: the file is damaged or cut short: {error}") from None
 

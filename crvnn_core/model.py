@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from crvnn_core.data import RESERVED, UNKNOWN, Batch, Vocabulary
 from crvnn_core.errors import ContractError
 from crvnn_core.interfaces import Encoder, Encoding
+from crvnn_core.precision import at_least_float32
 
 
 class Head(nn.Module):
@@ -49,7 +50,7 @@ class Output:
 
     def loss(self, labels: Tensor) -> Tensor:
         """Cross-entropy and the encoder's penalties, averaged over the batch."""
-        entropy = nn.functional.cross_entropy(self.logits.float(), labels)
+        entropy = nn.functional.cross_entropy(at_least_float32(self.logits), labels)
         penalty = torch.stack([encoding.penalty.mean() for encoding in self.encodings]).sum()
         return entropy + penalty
 

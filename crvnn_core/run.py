@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from attrs import frozen
 from crvnn_core import checkpoint
 from crvnn_core.assembly import Assembly, Lexicon
 from crvnn_core.errors import CrvnnError
-from crvnn_core.files import replacing, write_atomically
-from crvnn_core.spec import spec_text
+from crvnn_core.files import write_atomically
+from crvnn_core.spec import is_whole, spec_text
 
 
 @frozen
@@ -29,6 +29,11 @@ class RunDirectory:
     def spec(self) -> Path:
         """The resolved spec."""
         return self.path / "spec.toml"
+
+    @property
+    def seeds(self) -> Path:
+        """The spec of a group of runs, each in a directory of its own below."""
+        return self.path / "seeds.toml"
 
     @property
     def lexicon(self) -> Path:
@@ -72,7 +77,7 @@ class RunDirectory:
 
     def begin(self, assembly: Assembly) -> None:
         """Make the directory and write what is known before training."""
-        if self.spec.exists():
+        if self.spec.exists() or self.seeds.exists():
             raise CrvnnError(
                 f"{self.path} holds a run already. Go on with it by 'crvnn train --resume {self.path}', "
                 "or choose another --out."
@@ -86,6 +91,37 @@ class RunDirectory:
         self.write_json(self.environment, environment(assembly))
         write_atomically(self.spec, spec_text(assembly.spec, assembly.notes()))  # last: now it is a run
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from training in this directory, and remove what a killed one left half written."""
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            yield
+            return
+        if not self.path.is_dir():
+            raise CrvnnError(self.missing(self.spec))
+        name = self.path / ".lock"
+        with name.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CrvnnError(f"another process is training in {self.path}") from None
+            for path in (self.spec, self.lexicon, self.weights, self.results, self.last, self.best):
+                for rest in path.parent.glob(f".{path.name}.*"):
+                    rest.unlink()
+            try:
+                yield
+            finally:
+                name.unlink(missing_ok=True)
+
+    def check_spec(self) -> None:
+        """Complain if there is no spec here, or not all of it."""
+        if not self.spec.exists():
+            raise CrvnnError(self.missing(self.spec))
+        if not is_whole(self.spec):
+            raise CrvnnError(f"{self.spec} is damaged: it was not written by crvnn, or was cut short")
+
     def read_lexicon(self) -> Lexicon:
         """The tokens and classes of a saved model."""
         found = self.read_json(self.lexicon)
@@ -95,12 +131,14 @@ class RunDirectory:
             raise CrvnnError(f"{self.lexicon} is damaged: it lacks tokens, classes or vector_size") from None
 
     def save_checkpoint(self, state: Mapping[str, Any], best: bool) -> None:
-        """Keep the state of training; if it is the best so far, as that too."""
-        checkpoint.save(self.last, state)
+        """Keep the state of training; if it is the best so far, as that too.
+
+        The last checkpoint comes last: a run that is killed before it is written finds the best anew.
+        """
         if best:
-            with replacing(self.best) as temporary:
-                shutil.copyfile(self.last, temporary)
             checkpoint.save(self.weights, {"model": state["model"]})
+            checkpoint.save(self.best, state)
+        checkpoint.save(self.last, state)
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """A JSON file of this run."""

@@ -6,9 +6,8 @@ import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attrs import frozen
+from attrs import field, frozen
 
-from crvnn_core import checkpoint
 from crvnn_core.assembly import assemble
 from crvnn_core.data import checked, split_examples, within_budget
 from crvnn_core.errors import CrvnnError, InputError, SpecError
@@ -20,8 +19,8 @@ from crvnn_core.run import RunDirectory
 from crvnn_core.spec import RunSpec
 from crvnn_core.spec.layers import override, read_toml
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.training import load_weights
-from crvnn_core.tree import Tree, tree_of
+from crvnn_core.tree import Tree, brackets, tree_of
+from crvnn_core.weights import load_weights, saved_weights
 
 #: A text, or two of them for a task on pairs.
 Text = str | tuple[str, str]
@@ -35,7 +34,9 @@ class Prediction:
     label: str
     probabilities: dict[str, float]
     #: One for each sequence; ``None`` from an encoder that keeps no trace.
-    trees: tuple[Tree | None, ...]
+    trees: tuple[Tree | None, ...] = field(
+        repr=lambda trees: str([tree and brackets(tree) for tree in trees])
+    )
 
     @property
     def tree(self) -> Tree | None:
@@ -77,10 +78,10 @@ class Trained:
 
     def _question(self, number: int, text: Text) -> Example:
         """A text as an example; its number stands where the label would."""
-        parts = (text,) if isinstance(text, str) else tuple(text)
-        if len(parts) != self.task.arity:
+        parts = text if isinstance(text, (tuple, list)) else (text,)
+        if len(parts) != self.task.arity or not all(isinstance(part, str) for part in parts):
             wanted = "a text" if self.task.arity == 1 else "a pair of texts"
-            raise InputError(f"text {number + 1}: the task asks for {wanted}, not for {len(parts)}")
+            raise InputError(f"text {number + 1}: the task asks for {wanted}, not for {text!r}")
         try:
             sequences = tuple(tuple(self.task.tokenize(part)) for part in parts)
         except InputError as error:
@@ -114,13 +115,13 @@ def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = 
     assembly = assemble(spec, catalog, directory.read_lexicon())
     if not directory.weights.exists():
         raise CrvnnError(directory.missing(directory.weights))
-    load_weights(assembly.model, checkpoint.load(directory.weights)["model"], directory.weights)
+    load_weights(assembly.model, saved_weights(directory.weights), directory.weights)
     return Trained(spec, assembly.task, assembly.model.eval())
 
 
 def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
     """A run directory by its path, or by the name under which a plug-in offers it."""
-    if str(run) in catalog.models and not Path(run).is_dir():
+    if str(run) in catalog.models and not RunDirectory(Path(run)).spec.exists():
         return RunDirectory(Path(catalog.models[str(run)][0].path))
     directory = RunDirectory(Path(run))
     if not directory.path.is_dir():
@@ -131,8 +132,7 @@ def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
 
 def read_run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:
     """The spec of a run; how it was trained is left out, since what trained it need not be here."""
-    if not directory.spec.exists():
-        raise CrvnnError(directory.missing(directory.spec))
+    directory.check_spec()
     layers = []
     for data, origins, origin in read_toml(directory.spec):
         kept = copy.deepcopy(data)

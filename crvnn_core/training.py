@@ -5,24 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
+import random
 import signal
+import sys
 import threading
 import time
+import tomllib
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from attrs import asdict, define, frozen
 from lightning_fabric import Fabric
-from lightning_fabric.plugins.precision import MixedPrecision
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from crvnn_core import checkpoint
 from crvnn_core.assembly import Assembly
+from crvnn_core.audience import Audience
 from crvnn_core.data import (
     collate,
     epoch_batches,
@@ -31,14 +32,19 @@ from crvnn_core.data import (
     split_examples,
     within_budget,
 )
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import CrvnnError, InputError, PluginError
 from crvnn_core.evaluation import Result, evaluate
 from crvnn_core.interfaces import Example, Observer
+from crvnn_core.launching import launched
+from crvnn_core.memory import free, out_of_memory
 from crvnn_core.metrics import JsonLines
 from crvnn_core.model import Model
 from crvnn_core.run import RunDirectory
 from crvnn_core.schedule import set_progress
-from crvnn_core.spec import TrainingSpec
+from crvnn_core.spec import spec_text, write_spec
+from crvnn_core.weights import begin_with, load_weights, saved_weights
+
+_LEAST_SCALE = 1e-4  # of half-precision losses; below this nothing but overflow is left
 
 
 @define
@@ -86,39 +92,46 @@ def train(
     """
     fabric = fabric or launched(assembly.spec.training)
     run = RunDirectory(out) if out is not None else None
-    trainer = Trainer(assembly, fabric, run)
-    if resume:
-        trainer.take_up()
-    elif run is not None:
-        if fabric.is_global_zero:
-            run.begin(assembly)
+    with contextlib.ExitStack() as stack:
+        if run is not None and fabric.is_global_zero:
+            if not resume:
+                run.begin(assembly)
+            stack.enter_context(run.alone())
+        state = _from_first(fabric, lambda: _last_state(assembly, run)) if resume else {}
+        if not state and assembly.spec.training.start:
+            begin_with(assembly.model, Path(assembly.spec.training.start))
         fabric.barrier()
-    return trainer.run(evaluate_splits)
+        trainer = Trainer(assembly, fabric, run)
+        if state:
+            trainer.take_up(state)
+        return trainer.run(evaluate_splits)
 
 
-def launched(spec: TrainingSpec) -> Fabric:
-    """Lightning Fabric with the devices, the precision and the processes that a spec asks for.
+def _from_first(fabric: Fabric, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What the first process reads from its disk, in every process."""
+    if fabric.world_size == 1:
+        return read()
+    found: dict[str, Any] = fabric.broadcast(read() if fabric.is_global_zero else {})
+    return found
 
-    Under ``torchrun`` the number of processes is torchrun's.
-    """
-    if spec.threads:
-        torch.set_num_threads(spec.threads)
-    here, everywhere = (int(os.environ.get(name, 0)) for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
-    devices = here or spec.devices
-    nodes = everywhere // here if here else 1
-    strategy = DDPStrategy(find_unused_parameters=True) if devices * nodes > 1 else "auto"
-    precision: Any = {"32": "32-true", "64": "64-true"}.get(spec.precision, spec.precision)
-    options: dict[str, Any] = {"precision": precision}
-    if spec.precision == "16-mixed" and torch.cuda.is_available():  # our own scaler, so that it can be saved
-        options = {"plugins": MixedPrecision("16-mixed", "cuda", torch.amp.GradScaler("cuda"))}
-    try:
-        fabric = Fabric(
-            accelerator=spec.accelerator, devices=devices, num_nodes=nodes, strategy=strategy, **options
+
+def _last_state(assembly: Assembly, run: RunDirectory | None) -> dict[str, Any]:
+    """The last checkpoint of a run that is taken up, or nothing if it was stopped before its first one."""
+    if run is None or not run.spec.exists():
+        raise CrvnnError(run.missing(run.spec) if run else "there is no run to go on with: say where it is")
+    lexicon = run.read_lexicon()
+    if (lexicon.tokens, lexicon.classes) != (assembly.model.vocabulary.tokens, tuple(assembly.task.classes)):
+        raise CrvnnError(
+            f"{run.path}: the data has other tokens or classes than when this run was begun; "
+            "put the old data back, or begin a new run"
         )
-        fabric.launch()
-    except (RuntimeError, ValueError, ImportError) as error:  # a device that is not here, say
-        raise CrvnnError(f"[training] cannot be done on this machine: {error}") from error
-    return fabric
+    found = next((path for path in (run.last, run.best) if path.exists()), None)
+    if found is None and run.results.exists():  # it came to its end: do not begin anew over it
+        raise CrvnnError(f"{run.missing(run.last)}; without it this run cannot go on")
+    state = checkpoint.load(found) if found is not None else {}
+    if tomllib.loads(run.spec.read_text(encoding="utf-8")) != tomllib.loads(spec_text(assembly.spec)):
+        write_spec(assembly.spec, run.spec, assembly.notes())  # how long and where have changed
+    return state
 
 
 class Trainer:
@@ -127,23 +140,26 @@ class Trainer:
     def __init__(self, assembly: Assembly, fabric: Fabric, run: RunDirectory | None) -> None:
         self.assembly, self.fabric, self.directory = assembly, fabric, run
         self.spec, self.task = assembly.spec.training, assembly.task
-        self.optimizer = assembly.optimizer()
-        self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        if self.spec.start:
-            begin_with(assembly.model, Path(self.spec.start))
         self.model: Model = assembly.model
-        self.fast_model, self.fast_optimizer = fabric.setup(assembly.model, self.optimizer)
+        self.fast_model = fabric.setup_module(assembly.model)
+        self.optimizer, self.fast_optimizer = self._optimizers()
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.position = Position(tokens=self.spec.tokens)
-        self.observers: list[Observer] = []
+        self.audience = Audience(list(self._observers()))
+        self.scaler: Any = getattr(fabric._precision, "scaler", None)  # of half-precision losses
         self.interrupted = False
         self._epoch: list[list[Example]] = []
         self._dev: list[Example] | None = None
+        self._best: dict[str, Tensor] = {}  # weights, where there is no directory to keep them
 
     def run(self, evaluate_splits: Sequence[str] | None = None) -> Outcome:
         """Train to the end, or until it is time to stop."""
+        names = list(self.task.splits[1:] if evaluate_splits is None else evaluate_splits)
+        for name in {*names, *self.task.splits[1:2]}:  # whatever is missing is missed now, not in the end
+            next(split_examples(self.task, name, 0), None)
         self._load_epoch()
         self._set_total()
-        begun = list(self._observers())
+        self.model.train()
         stopped = ""
         try:
             facts = {
@@ -151,16 +167,16 @@ class Trainer:
                 "step": self.position.step,
                 "directory": str(self.directory.path) if self.directory else None,
             }
-            for observer in begun:
-                observer.started(self.position.total, facts)
-                self.observers.append(observer)
+            self.audience.start(self.position.total, facts)
             with self._stopping_gently():
                 while not (stopped := self._reason_to_stop()):
                     self._step()
-            results = {} if self.interrupted else self._finish(evaluate_splits)
-        finally:
-            for observer in self.observers:
-                observer.finished({})
+            results = {} if self.interrupted else self._finish(names)
+        except BaseException:
+            with contextlib.suppress(CrvnnError):  # what went wrong first is what matters
+                self.audience.dismiss()
+            raise
+        self.audience.dismiss()
         early = "" if self.position.step >= self.position.total else stopped
         return Outcome(self.position.step, self.position.best_step, results, early, not self.interrupted)
 
@@ -189,10 +205,6 @@ class Trainer:
         examples = self._epoch[position.batch]
         set_progress(self.model, (position.step + 1) / position.total)
         self._set_learning_rate()
-        # Dropout follows from the seed, the step and the process alone, wherever training was taken up.
-        torch.manual_seed(
-            zlib.crc32(f"{self.assembly.spec.seed} {position.step} {self.fabric.global_rank}".encode())
-        )
         began = time.perf_counter()
         metrics = self._update(examples)
         position.step += 1
@@ -202,8 +214,7 @@ class Trainer:
         seconds = time.perf_counter() - began
         metrics["tokens_per_second"] = sum(map(example_length, examples)) / seconds
         metrics["learning_rate"] = self.optimizer.param_groups[0]["lr"]
-        for observer in self.observers:
-            observer.stepped(position.step, metrics)
+        self.audience.tell("stepped", position.step, metrics)
         every = self.spec.evaluate_every
         last = position.step == position.total
         if last or (position.step % every == 0 if every else position.batch == 0):
@@ -214,65 +225,105 @@ class Trainer:
             self._load_epoch()
 
     def _update(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Take one step on these examples; if memory runs out, again in smaller portions."""
-        mine = examples[self.fabric.global_rank :: self.fabric.world_size]
-        while True:
-            try:
-                return self._accumulate(mine, len(examples))
-            except (torch.OutOfMemoryError, RuntimeError) as error:
-                if not _out_of_memory(error):
-                    raise
-                largest = max(padded_size(group) for group in within_budget(mine, self.position.tokens))
-                if self.fabric.world_size > 1 or max(map(example_length, mine)) >= largest:
-                    raise CrvnnError(
-                        f"memory ran out at step {self.position.step + 1}, with {largest:,} tokens at a time. "
-                        f"Set training.tokens to less than that. {self._last_good()}"
-                    ) from error
-                self.position.tokens = max(largest // 2, 1)
-                _free()
-                self._note(
-                    f"memory ran out at step {self.position.step + 1} with {largest:,} tokens at a time; "
-                    f"going on with at most {self.position.tokens:,} (the batch stays as it is)"
-                )
-
-    def _accumulate(self, mine: Sequence[Example], whole: int) -> dict[str, float]:
-        """The gradient of the whole batch, in portions that fit; then a step of the optimizer."""
-        self.fast_optimizer.zero_grad()
-        groups = within_budget(mine, self.position.tokens)
-        facts = torch.zeros(3, device=self.fabric.device)  # loss, right, depth; summed over examples
-        for number, group in enumerate(groups, 1):
-            batch = collate(group, self.model.vocabulary).to(self.fabric.device)
-            waiting = number < len(groups) and self.fabric.world_size > 1
-            with self.fabric.no_backward_sync(self.fast_model, enabled=waiting):
-                output = self.fast_model(batch)
-                loss = output.loss(batch.labels)
-                # DDP averages over processes, so each one counts for its share of the whole batch.
-                self.fabric.backward(loss * (len(group) * self.fabric.world_size / whole))
-            right = (output.logits.argmax(-1) == batch.labels).sum()
-            depth = torch.stack([encoding.steps for encoding in output.encodings]).float().mean()
-            facts += torch.stack([loss.detach().float() * len(group), right.float(), depth * len(group)])
+        """Take one step on these examples: the gradient, its check, the optimizer."""
+        facts = self._gradient(examples)
         norm = self.fabric.clip_gradients(
             self.fast_model, self.fast_optimizer, max_norm=self.spec.clip, error_if_nonfinite=False
         )
         assert norm is not None
         *numbers, size = torch.cat([self._sum(facts), norm.detach().float().reshape(1)]).tolist()
-        scaled = self.spec.precision == "16-mixed"  # where the scaler skips a step that overflows
-        if not math.isfinite(numbers[0]) or not (math.isfinite(size) or scaled):
-            self._fail(mine, f"the loss is {numbers[0] / whole:.4g} and the gradient's norm {size:.4g}")
+        exhausted = self.scaler is not None and self.scaler.get_scale() < _LEAST_SCALE
+        overflows = (
+            self.scaler is not None and not exhausted
+        )  # which the scaler deals with by skipping the step
+        if not math.isfinite(numbers[0]) or not (math.isfinite(size) or overflows):
+            self._fail(
+                examples, f"the loss is {numbers[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
+            )
         self.fast_optimizer.step()
-        return dict(zip(("loss", "accuracy", "depth"), (number / whole for number in numbers), strict=True))
+        means = (number / len(examples) for number in numbers)
+        return dict(zip(("loss", "accuracy", "depth"), means, strict=True))
 
-    def _fail(self, examples: Sequence[Example], what: str) -> None:
-        where = ""
-        if self.directory is not None and self.fabric.is_global_zero:
-            lines = [json.dumps({"sequences": e.sequences, "label": e.label}) for e in examples]
-            self.directory.failed_batch.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            where = f" Its examples are in {self.directory.failed_batch}."
-        position = self.position
-        raise CrvnnError(
-            f"{what} at step {position.step + 1} (batch {position.batch} of epoch {position.epoch}), "
-            f"and the weights were not changed by it.{where} {self._last_good()} A smaller learning rate may help."
+    def _gradient(self, examples: Sequence[Example]) -> Tensor:
+        """The gradient of a batch; if memory runs out, again in smaller portions."""
+        while True:
+            try:
+                return self._accumulate(examples)
+            except InputError as error:  # the data was checked, so this comes from the weights
+                self._fail(examples, str(error))
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
+                cause = error.with_traceback(None)  # which would keep alive what has to go
+            self._shrink(examples, cause)
+
+    def _shrink(self, examples: Sequence[Example], cause: RuntimeError) -> None:
+        mine = self._share(examples)
+        largest = max(padded_size(group) for group in within_budget(mine, self.position.tokens))
+        step = self.position.step + 1
+        if self.fabric.world_size > 1 or max(map(example_length, mine)) >= largest:
+            raise CrvnnError(
+                f"memory ran out at step {step}, with {largest:,} tokens at a time. "
+                f"Set training.tokens to less than that. {self._last_good()}"
+            ) from cause
+        self.position.tokens = max(largest // 2, 1)
+        free()
+        self._note(
+            f"memory ran out at step {step} with {largest:,} tokens at a time; "
+            f"going on with at most {self.position.tokens:,} (the batch stays as it is)"
         )
+
+    def _share(self, examples: Sequence[Example]) -> Sequence[Example]:
+        """This process's part of a batch: every so manieth example."""
+        return examples[self.fabric.global_rank :: self.fabric.world_size]
+
+    def _accumulate(self, examples: Sequence[Example]) -> Tensor:
+        """Leave the gradient of the whole batch in the parameters, in portions that fit.
+
+        The result is this process's loss, right answers and depth, summed over its examples.
+        """
+        self._seed_step()
+        self.fast_optimizer.zero_grad()
+        mine = self._share(examples)
+        groups = within_budget(mine or examples[:1], self.position.tokens)
+        facts = torch.zeros(3, device=self.fabric.device)
+        for number, group in enumerate(groups, 1):
+            batch = collate(group, self.model.vocabulary).to(self.fabric.device)
+            counted = len(group) if mine else 0  # a process without a share still takes part in the sums
+            waiting = number < len(groups) and self.fabric.world_size > 1
+            with self.fabric.no_backward_sync(self.fast_model, enabled=waiting):
+                output = self.fast_model(batch)
+                loss = output.loss(batch.labels)
+                # DDP averages over processes, so each one counts for its share of the whole batch.
+                self.fabric.backward(loss * (counted * self.fabric.world_size / len(examples)))
+            right = (output.logits.argmax(-1) == batch.labels).sum()
+            depth = torch.stack([encoding.steps for encoding in output.encodings]).float().mean()
+            means = torch.stack([loss.detach().float(), right.float() / len(group), depth])
+            facts += means * counted
+        return facts
+
+    def _seed_step(self) -> None:
+        """Whatever is random in a step follows from the seed, the step and the process, wherever it was taken up."""
+        import numpy as np
+
+        words = f"{self.assembly.spec.seed} {self.position.step} {self.fabric.global_rank}"
+        number = zlib.crc32(words.encode())
+        torch.manual_seed(number)
+        random.seed(number)
+        np.random.seed(number)
+
+    def _fail(self, examples: Sequence[Example], what: str) -> NoReturn:
+        position = self.position
+        parts = [f"{what} at step {position.step + 1} (batch {position.batch} of epoch {position.epoch})"]
+        parts[0] += ", and the weights were not changed by it."
+        if self.directory is not None:
+            if self.fabric.is_global_zero:
+                lines = [json.dumps({"sequences": e.sequences, "label": int(e.label)}) for e in examples]
+                self.directory.failed_batch.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            parts.append(f"Its examples are in {self.directory.failed_batch}.")
+        parts.append(self._last_good())
+        parts.append("A smaller learning rate may help (--set training.optimizer.learning_rate=...).")
+        raise CrvnnError(" ".join(parts))
 
     def _last_good(self) -> str:
         if self.directory is None or not self.directory.last.exists():
@@ -300,15 +351,17 @@ class Trainer:
             self._dev = list(split_examples(self.task, self.task.splits[1], 0))
         score = self._evaluate(self._dev).total
         watched = score.accuracy if self.spec.watch == "accuracy" else -score.loss
+        watched = watched if math.isfinite(watched) else -math.inf
         better = position.best is None or watched > position.best
         if better:
             position.best, position.best_step = watched, position.step
             position.stale = position.plateau = 0
+            if self.directory is None:
+                self._best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         else:
             position.stale += 1
             position.plateau += 1
-        for observer in self.observers:
-            observer.evaluated(position.step, score.metrics())
+        self.audience.tell("evaluated", position.step, score.metrics())
         if self.spec.halve_after and position.plateau >= self.spec.halve_after:
             position.plateau = 0
             position.halvings += 1
@@ -323,62 +376,68 @@ class Trainer:
                 examples,
                 tokens=self.position.tokens,
                 share=(self.fabric.global_rank, self.fabric.world_size),
-                gather=self._sum,
+                gather=self._sum if self.fabric.world_size > 1 else None,
             )
 
-    def _finish(self, splits: Sequence[str] | None) -> dict[str, Result]:
-        """Evaluate the best weights on every split that was not trained on."""
-        if self.directory is not None and self.directory.weights.exists():
-            self.fabric.barrier()
-            self.model.load_state_dict(checkpoint.load(self.directory.weights)["model"])
-        names = self.task.splits[1:] if splits is None else splits
-        results = {name: self._evaluate(list(split_examples(self.task, name, 0))) for name in names}
-        if self.directory is not None and self.fabric.is_global_zero:
-            plain = {name: result.plain() for name, result in results.items()}
-            self.directory.write_json(
-                self.directory.results,
-                {"seed": self.assembly.spec.seed, "step": self.position.best_step, "splits": plain},
-            )
+    def _finish(self, splits: Sequence[str]) -> dict[str, Result]:
+        """Evaluate the best weights on splits that were not trained on."""
+        weights = _from_first(self.fabric, self._best_weights)
+        if weights:
+            self.model.load_state_dict(weights)
+        results: dict[str, Result] = {}
+        for name in splits:
+            results[name] = self._evaluate(list(split_examples(self.task, name, 0)))
+            if self.directory is not None and self.fabric.is_global_zero:
+                plain = {split: result.plain() for split, result in results.items()}
+                self.directory.write_json(
+                    self.directory.results,
+                    {"seed": self.assembly.spec.seed, "step": self.position.best_step, "splits": plain},
+                )
         return results
+
+    def _best_weights(self) -> dict[str, Tensor]:
+        if self.directory is None:
+            return self._best
+        return dict(saved_weights(self.directory.weights)) if self.directory.weights.exists() else {}
 
     # Keeping and taking up.
 
     def _save(self, best: bool) -> None:
-        if self.directory is not None and self.fabric.is_global_zero:
+        if self.directory is None or not self.fabric.is_global_zero:
+            return
+        try:
             self.directory.save_checkpoint(self._state(), best)
+        except TypeError as error:
+            name = self.spec.optimizer.name
+            raise PluginError(f"optimizer '{name}' keeps something that cannot be saved: {error}") from error
 
     def _state(self) -> dict[str, Any]:
-        scaler = getattr(self.fabric._precision, "scaler", None)
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "position": asdict(self.position),
             "random": checkpoint.random_states(),
-            "scaler": scaler.state_dict() if scaler is not None else {},
+            "scaler": self.scaler.state_dict() if self.scaler is not None else {},
         }
 
-    def take_up(self) -> None:
-        """Go on where the last checkpoint was written."""
-        assert self.directory is not None
-        if not self.directory.last.exists():
-            return  # it was stopped before its first checkpoint: begin anew
-        state = checkpoint.load(self.directory.last)
-        load_weights(self.model, state["model"], self.directory.last)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.position = Position(**state["position"])
-        checkpoint.restore_random_states(state["random"])
-        scaler = getattr(self.fabric._precision, "scaler", None)
-        if scaler is not None and state["scaler"]:
-            scaler.load_state_dict(state["scaler"])
+    def take_up(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        try:
+            load_weights(self.model, state["model"], Path("the last checkpoint"))
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.position = Position(**state["position"])
+            checkpoint.restore_random_states(state["random"])
+            if self.scaler is not None and state["scaler"]:
+                self.scaler.load_state_dict(state["scaler"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CrvnnError(f"the last checkpoint does not fit this run: {error!r}") from error
 
     # Small things.
 
     def _load_epoch(self) -> None:
         self._epoch = epoch_batches(self.task, self.spec.batch, self.assembly.spec.seed, self.position.epoch)
-        world = self.fabric.world_size
-        self._epoch = [batch for batch in self._epoch if len(batch) >= world]  # one example for each process
         if not self._epoch:
-            raise CrvnnError(f"there are fewer training examples than processes ({world}), or none at all")
+            raise CrvnnError("there are no training examples")
 
     def _set_total(self) -> None:
         """How many steps there will be, unless a run that is taken up knows it from before."""
@@ -392,6 +451,14 @@ class Trainer:
             totals.append(position.step - position.batch + left * len(self._epoch))
         position.total, position.limits = min(totals), limits
 
+    def _optimizers(self) -> tuple[torch.optim.Optimizer, Any]:
+        """The optimizer itself, and as Fabric sees it; made when the model is where it will stay.
+
+        Some optimizers keep a copy of the weights that they begin with.
+        """
+        optimizer = self.assembly.optimizer()
+        return optimizer, self.fabric.setup_optimizers(optimizer)
+
     def _observers(self) -> Iterator[Observer]:
         if self.fabric.is_global_zero:
             yield from self.assembly.observers
@@ -399,8 +466,7 @@ class Trainer:
                 yield JsonLines(str(self.directory.metrics))
 
     def _note(self, message: str) -> None:
-        for observer in self.observers:
-            observer.noted(message)
+        self.audience.tell("noted", message)
 
     def _sum(self, tensor: Tensor) -> Tensor:
         if self.fabric.world_size == 1:
@@ -420,6 +486,7 @@ class Trainer:
             if self.interrupted:
                 raise KeyboardInterrupt
             self.interrupted = True
+            print("\ncrvnn: stopping after this step; once more stops at once", file=sys.stderr)
 
         before = {which: signal.signal(which, note) for which in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -427,44 +494,3 @@ class Trainer:
         finally:
             for which, handler in before.items():
                 signal.signal(which, handler)
-
-
-def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Put saved weights into a model; if they do not fit, an error that says in what."""
-    ours = model.state_dict()
-    if "embed.weight" in weights and len(weights["embed.weight"]) != len(ours["embed.weight"]):
-        raise CrvnnError(
-            f"{path}: these weights know {len(weights['embed.weight'])} tokens, but the vocabulary has "
-            f"{len(ours['embed.weight'])}; they belong to different runs"
-        )
-    problems = [f"missing: {name}" for name in ours if name not in weights]
-    problems += [f"unknown: {name}" for name in weights if name not in ours]
-    problems += [
-        f"misshapen: {name} is {list(weights[name].shape)}, the model's {list(tensor.shape)}"
-        for name, tensor in ours.items()
-        if name in weights and weights[name].shape != tensor.shape
-    ]
-    if problems:
-        raise CrvnnError(f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems))
-    model.load_state_dict(dict(weights))
-
-
-def begin_with(model: Model, path: Path) -> None:
-    """Start from the weights of another run."""
-    run = RunDirectory(path)
-    if not run.weights.exists():
-        raise CrvnnError(f"[training.start]: {run.missing(run.weights)}")
-    if run.read_lexicon().tokens != model.vocabulary.tokens:
-        raise CrvnnError(
-            f"[training.start]: the vocabulary of {path} is another; its weights mean nothing here"
-        )
-    load_weights(model, checkpoint.load(run.weights)["model"], run.weights)
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
-def _free() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

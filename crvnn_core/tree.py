@@ -42,16 +42,18 @@ def brackets(tree: Tree) -> str:
     """A tree as text: ``((a b) c)``."""
     written: list[str] = []
     waiting: list[Tree | None] = [tree]  # no recursion: trees can be as deep as sequences are long
+    opened = True
     while waiting:
         node = waiting.pop()
         if node is None:
             written.append(")")
         else:
-            if written and written[-1] != "(":
+            if not opened:
                 written.append(" ")
             if isinstance(node, str):
                 written.append(node)
             else:
                 written.append("(")
                 waiting += [None, node[1], node[0]]
+        opened = isinstance(node, tuple)
     return "".join(written)

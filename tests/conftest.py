@@ -8,7 +8,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-from crvnn_core import create_plugin_manager, host, read_catalog
+import small
+from crvnn_core import create_plugin_manager, host, read_catalog, train
 
 torch.set_num_threads(1)
 
@@ -31,3 +32,27 @@ def catalog():
 @pytest.fixture(autouse=True)
 def _same_randomness_every_time():
     torch.manual_seed(0)
+
+
+def _trained(tmp_path_factory, *sets):
+    path = tmp_path_factory.mktemp("trained") / "run"
+    train(small.variant("training.steps=30", "training.evaluate_every=10", *sets), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def letters_run(tmp_path_factory):
+    """A run directory of a model that knows its letters; to be copied before it is changed."""
+    return _trained(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def pairs_run(tmp_path_factory):
+    """A run directory of a model for pairs; to be copied before it is changed."""
+    return _trained(tmp_path_factory, "task=pairs", "training.steps=10")
+
+
+@pytest.fixture(scope="session")
+def small_catalog():
+    """Everything that is installed, and the small tasks."""
+    return small.catalog_with()

@@ -10,17 +10,20 @@ from crvnn_core import (
     Cell,
     Component,
     CrvnnError,
+    Embedding,
     Encoder,
     Encoding,
     InputError,
     PluginError,
     SpecError,
+    Task,
     assemble,
     create_plugin_manager,
     hookimpl,
     read_catalog,
     read_spec,
 )
+from crvnn_core.assembly import Lexicon
 from crvnn_core.spec import PartSpec
 from crvnn_tasks.listops import ListOps
 
@@ -48,6 +51,10 @@ def with_components(**offers):
             return offers.get("encoder", [])
 
         @hookimpl
+        def crvnn_embeddings(self):
+            return offers.get("embedding", [])
+
+        @hookimpl
         def crvnn_tasks(self):
             return offers.get("task", [])
 
@@ -73,20 +80,22 @@ def test_another_seed_builds_other_weights(catalog):
 
 
 def test_settings_reach_the_modules(catalog):
-    sets = ["model.width=8", "model.embedding=5", "model.input_dropout=0.3", "model.cell.hidden=9"]
-    assembly = assemble(read_spec(catalog, sets=[*sets, "task.max_tokens=30"]), catalog)
-    assert assembly.model.embed.weight.shape == (len(assembly.task.vocabulary) + 2, 5)
+    sets = ["model.width=8", "model.embedding.size=5", "model.input_dropout=0.3", "model.cell.hidden=9"]
+    assembly = assemble(read_spec(catalog, sets=[*sets, "task.held_out=30"]), catalog)
+    assert assembly.model.embed.weight.shape == (len(assembly.task.vocabulary), 5)
+    assert assembly.model.embed.unknown.shape == (5,)
     assert assembly.model.project.weight.shape == (8, 5)
     assert assembly.model.dropout.p == 0.3
     assert assembly.model.encoder.cell.expand.out_features == 9
-    assert assembly.task.max_tokens == 30
+    assert assembly.task.held_out == 30
 
 
 def test_an_encoder_gets_only_the_slots_it_asks_for(catalog):
     recursion = assemble(read_spec(catalog, sets=SMALL), catalog)
-    assert set(recursion.offers) == {"task", "encoder", "retriever", "scorer", "decision", "cell", "halting"}
+    parts = {"retriever", "scorer", "decision", "cell", "halting"}
+    assert set(recursion.offers) == {"task", "embedding", "encoder", *parts}
     balanced = assemble(read_spec(catalog, parts={"encoder": "balanced"}, sets=SMALL), catalog)
-    assert set(balanced.offers) == {"task", "encoder", "cell"}
+    assert set(balanced.offers) == {"task", "embedding", "encoder", "cell"}
     assert not hasattr(balanced.model.encoder, "scorer")
 
 
@@ -98,7 +107,7 @@ def test_an_encoder_may_ask_for_nothing_at_all():
 
     catalog = with_components(encoder=[Component("mean", Mean)])
     assembly = assemble(read_spec(catalog, parts={"encoder": "mean"}, sets=SMALL), catalog)
-    assert set(assembly.offers) == {"task", "encoder"}
+    assert set(assembly.offers) == {"task", "embedding", "encoder"}
     assert assembly.model.probabilities([["[MAX", "1", "2", "]"]]).shape == (1, 10)
 
 
@@ -276,3 +285,88 @@ def test_a_task_may_have_a_width_of_its_own():
     catalog = with_components(task=[Component("wide", Wide)])
     spec = read_spec(catalog, parts={"task": "wide"}, sets=["task.width=5"])
     assert assemble(spec, catalog).task.width == 5
+
+
+class Fixed(Embedding):
+    """Knows two digits and a word that no expression has, and never learns."""
+
+    trainable = False
+
+    def table(self, tokens, width):
+        return ["1", "2", "seven"], torch.arange(9.0).reshape(3, 3)
+
+
+def test_an_embedding_says_which_tokens_there_are_and_whether_they_are_trained():
+    catalog = with_components(embedding=[Component("fixed", Fixed)])
+    assembly = assemble(read_spec(catalog, parts={"embedding": "fixed"}, sets=SMALL), catalog)
+    model = assembly.model
+    assert model.vocabulary.tokens == ("1", "2", "seven")
+    assert model.embed.weight.tolist() == torch.arange(9.0).reshape(3, 3).tolist()
+    assert model.project.weight.shape == (8, 3)
+    trained = {id(p) for group in assembly.optimizer().param_groups for p in group["params"]}
+    assert id(model.embed.weight) not in trained
+    assert id(model.embed.unknown) in trained
+    assert len(trained) == len(list(model.parameters())) - 1
+    assert assembly.offers["embedding"].component.name == "fixed"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (
+            InputError("vectors.txt:3: no number"),
+            CrvnnError,
+            r"embedding 'broken' \(Mine\): vectors\.txt:3: no number",
+        ),
+        (
+            KeyError("lost"),
+            PluginError,
+            r"embedding 'broken' \(Mine\) could not make vectors: KeyError: 'lost'",
+        ),
+    ],
+)
+def test_an_embedding_that_fails_is_named(error, kind, message):
+    class Failing(Embedding):
+        def table(self, tokens, width):
+            raise error
+
+    catalog = with_components(embedding=[Component("broken", Failing)])
+    with pytest.raises(kind, match=message):
+        assemble(read_spec(catalog, parts={"embedding": "broken"}, sets=SMALL), catalog)
+
+
+class Unread(Task):
+    """Must not look at its data, which is not there."""
+
+    @property
+    def vocabulary(self):
+        if "words" in self.__dict__:
+            return self.words
+        raise InputError("train.txt: there is no such file")
+
+    @vocabulary.setter
+    def vocabulary(self, words):
+        self.words = words
+
+    def examples(self, split, seed):
+        raise InputError("train.txt: there is no such file")
+
+
+def test_a_task_that_cannot_say_its_vocabulary_is_named():
+    catalog = with_components(task=[Component("unread", Unread)])
+    with pytest.raises(
+        CrvnnError, match=r"task 'unread' \(Mine\): train\.txt: there is no such file"
+    ) as caught:
+        assemble(read_spec(catalog, parts={"task": "unread"}, sets=SMALL), catalog)
+    assert "embedding" not in str(caught.value)  # which is not to blame
+
+
+def test_a_saved_model_brings_its_tokens_and_classes_along():
+    catalog = with_components(task=[Component("unread", Unread)], embedding=[Component("fixed", Fixed)])
+    spec = read_spec(catalog, parts={"task": "unread", "embedding": "fixed"}, sets=SMALL)
+    assembly = assemble(spec, catalog, Lexicon(("x", "y"), ("no", "yes", "maybe"), 7))
+    assert (assembly.task.vocabulary, assembly.task.classes) == (("x", "y"), ("no", "yes", "maybe"))
+    assert assembly.model.vocabulary.tokens == ("x", "y")
+    assert assembly.model.embed.weight.shape == (2, 7)
+    assert not assembly.model.embed.weight.requires_grad
+    assert assembly.model.probabilities([["x", "z"]]).shape == (1, 3)

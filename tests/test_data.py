@@ -1,6 +1,7 @@
 """Data: tokens to numbers, examples to batches."""
 
-from itertools import islice
+import random
+from itertools import count, islice
 
 import numpy as np
 import pytest
@@ -8,8 +9,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core import Example, InputError, Task, UnknownNameError
-from crvnn_core.data import PADDING, UNKNOWN, Vocabulary, batches, collate
+from crvnn_core import Example, InputError, Task, UnknownNameError, data
+from crvnn_core.data import (
+    PADDING,
+    UNKNOWN,
+    Vocabulary,
+    batches,
+    collate,
+    epoch_batches,
+    example_length,
+    padded_size,
+    within_budget,
+)
 
 LETTERS = Vocabulary(["a", "b", "c"])
 
@@ -143,3 +154,133 @@ def test_labels_may_be_any_kind_of_whole_number(label):
     batch = next(batches(Given(Example((["a", "b"],), label)), "train", 1, 0))
     assert batch.labels.tolist() == [1]
     assert batch.labels.dtype == torch.int64
+
+
+# Batches of an epoch.
+
+
+class Lengths(Task):
+    """Examples of given lengths, told apart by their first token."""
+
+    vocabulary, classes, splits = ("a",), ("no", "yes"), ("train",)
+
+    def __init__(self, lengths):
+        self.lengths = lengths
+
+    def examples(self, split, seed):
+        for number, length in enumerate(self.lengths):
+            yield Example(((str(number), *"a" * (length - 1)),), number % 2)
+
+
+def names(batches):
+    return [[example.sequences[0][0] for example in batch] for batch in batches]
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=60),
+    st.integers(1, 9),
+    st.integers(0, 3),
+    st.integers(0, 3),
+)
+def test_every_epoch_shows_each_example_exactly_once(lengths, size, seed, number):
+    found = epoch_batches(Lengths(lengths), size, seed, number)
+    shown = [name for batch in names(found) for name in batch]
+    assert sorted(shown) == sorted(map(str, range(len(lengths))))
+    sizes = sorted(map(len, found), reverse=True)
+    assert sizes == [size] * (len(lengths) // size) + [len(lengths) % size] * bool(len(lengths) % size)
+
+
+def test_batches_are_of_similar_lengths_and_not_in_the_order_of_lengths():
+    generator = random.Random(0)
+    lengths = [generator.randint(1, 100) for _ in range(1000)]
+    found = epoch_batches(Lengths(lengths), 10, 0, 0)
+    longest = [max(len(e.sequences[0]) for e in batch) for batch in found]
+    shortest = [min(len(e.sequences[0]) for e in batch) for batch in found]
+    assert sum(most - least for most, least in zip(longest, shortest, strict=True)) / len(found) < 5
+    assert longest != sorted(longest)
+
+
+def test_the_order_follows_from_the_seed_and_the_epoch_alone():
+    task = Lengths([3] * 50)
+    assert names(epoch_batches(task, 8, 1, 2)) == names(epoch_batches(task, 8, 1, 2))
+    others = [names(epoch_batches(task, 8, seed, number)) for seed in (0, 1) for number in (0, 1)]
+    assert all(one != two for i, one in enumerate(others) for two in others[:i])
+
+
+def test_batches_come_in_another_order_every_epoch_even_if_their_examples_do_not():
+    class Steady(Lengths):
+        def epoch(self, seed, number):
+            return self.examples("train", seed)
+
+    one, two = (names(epoch_batches(Steady(range(1, 41)), 5, 0, number)) for number in (0, 1))
+    assert one != two
+    assert sorted(one) == sorted(two)
+
+
+def test_examples_of_one_length_meet_others_in_every_epoch():
+    task = Lengths([3] * 50)
+    companions = [
+        {frozenset(batch) for batch in names(epoch_batches(task, 5, 0, number))} for number in (0, 1)
+    ]
+    assert companions[0] != companions[1]
+
+
+def test_an_epoch_that_never_ends_is_refused(monkeypatch):
+    monkeypatch.setattr(data, "MOST_EXAMPLES", 20)
+    assert len(epoch_batches(Lengths([1] * 20), 5, 0, 0)) == 4
+    with pytest.raises(InputError, match="an epoch has more than 20 examples, or never ends"):
+        epoch_batches(Lengths([1] * 21), 5, 0, 0)
+
+    class Endless(Lengths):
+        def epoch(self, seed, number):
+            return (GOOD for _ in count())
+
+    with pytest.raises(InputError, match="never ends"):
+        epoch_batches(Endless([]), 5, 0, 0)
+
+
+def test_a_wrong_example_of_an_epoch_is_named_by_its_place():
+    class Wrong(Given):
+        def epoch(self, seed, number):
+            return self.given
+
+    with pytest.raises(InputError, match="example 1 of epoch 3 has the label 9"):
+        epoch_batches(Wrong(GOOD, Example((("a",),), 9)), 5, 0, 3)
+
+
+def test_an_epoch_without_examples_has_no_batches():
+    assert epoch_batches(Lengths([]), 5, 0, 0) == []
+
+
+PAIRS = st.lists(
+    st.tuples(st.integers(1, 12), st.integers(1, 12)).map(
+        lambda n: Example((("a",) * n[0], ("a",) * n[1]), 0)
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(PAIRS, st.integers(1, 80))
+def test_a_budget_is_kept_unless_one_example_alone_is_too_large(examples, tokens):
+    groups = within_budget(examples, tokens)
+    assert sorted(id(e) for group in groups for e in group) == sorted(map(id, examples))
+    for group in groups:
+        assert padded_size(group) <= tokens or len(group) == 1
+
+
+@given(PAIRS)
+def test_without_a_budget_there_is_one_group_as_it_was(examples):
+    assert within_budget(examples, 0) == [examples]
+
+
+@given(PAIRS)
+def test_the_size_of_a_batch_is_that_of_its_tensors(examples):
+    batch = collate(examples, LETTERS)
+    assert padded_size(examples) == sum(tokens.ids.numel() for tokens in batch.sequences)
+    assert example_length(examples[0]) == sum(map(len, examples[0].sequences))
+
+
+def test_batches_may_use_the_vocabulary_of_a_model():
+    batch = next(batches(Given(GOOD), "train", 1, 0, Vocabulary(["b"])))
+    assert batch.sequences[0].ids.tolist() == [[UNKNOWN, 2]]

@@ -11,6 +11,7 @@ from crvnn_core import (
     Component,
     PluginError,
     Preset,
+    TrainedModel,
     UnknownNameError,
     create_plugin_manager,
     hookimpl,
@@ -209,6 +210,7 @@ def test_a_hook_that_returns_no_list_is_an_error_that_names_it(returned):
     [
         ("crvnn_cells", "tiny", "Component"),
         ("crvnn_presets", CELL, "Preset"),
+        ("crvnn_models", CELL, "TrainedModel"),
         ("crvnn_commands", CELL, "Command"),
     ],
 )
@@ -225,6 +227,7 @@ def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(
     [
         ("crvnn_cells", CELL, "a cell called 'tiny'"),
         ("crvnn_presets", Preset("tiny", {}), "a preset called 'tiny'"),
+        ("crvnn_models", TrainedModel("tiny", "runs/tiny"), "a model called 'tiny'"),
         ("crvnn_commands", click.Command("tiny"), "a command called 'tiny'"),
     ],
 )
@@ -237,6 +240,14 @@ def test_two_plug_ins_offering_one_name_are_both_named_in_the_error(install, hoo
     assert what in str(caught.value)
     assert "'one' (first-package 1.1)" in str(caught.value)
     assert "'two' (second-package 2.2)" in str(caught.value)
+
+
+def test_models_are_found_by_name_with_the_plug_in_that_offers_them(install):
+    model = TrainedModel("tiny", "runs/tiny", summary="knows a little")
+    install("one", plugin("first_module", crvnn_models=[model]), "first-package", "1.1")
+    found, source = read_catalog(create_plugin_manager()).models["tiny"]
+    assert found == model
+    assert str(source) == "first-package 1.1"
 
 
 def test_one_name_may_stand_in_two_slots():

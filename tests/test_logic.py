@@ -419,7 +419,7 @@ def test_without_the_longer_files_there_is_no_test_split(directory):
 def test_a_task_is_built_without_its_files_and_misses_them_when_asked(tmp_path):
     task = Logic(str(tmp_path / "nowhere"))
     assert tuple(task.splits) == ("train", "dev", "test")
-    with pytest.raises(CrvnnError, match=r"train0[\s\S]*vector-entailment"):
+    with pytest.raises(CrvnnError, match=r"train0[\s\S]*Ordered-Neurons"):
         next(task.examples("train", 0))
 
 

@@ -84,7 +84,7 @@ def test_a_probe_says_what_was_run():
     assert math.isfinite(result.loss)
     assert result.gradient_norm > 0
     assert result.seconds > 0
-    assert [row.slot for row in result.rows[:2]] == ["embedding", "task"]
+    assert [row.slot for row in result.rows[:2]] == ["task", "embedding"]
     assert all(row.source.startswith("crvnn") for row in result.rows)
 
 

@@ -56,7 +56,7 @@ def test_every_preset_resolves_and_contains_every_parameter(catalog, preset):
     spec = read_spec(catalog, preset=preset)
     parts = {
         slot: getattr(spec.model, slot)
-        for slot in ("encoder", "retriever", "scorer", "decision", "cell", "halting")
+        for slot in ("embedding", "encoder", "retriever", "scorer", "decision", "cell", "halting")
     }
     parts |= {"task": spec.task, "optimizer": spec.training.optimizer}
     for slot, part in parts.items():
@@ -320,7 +320,7 @@ learning_rat = 1
         ("model.width", '"8"', "must be a whole number, not '8'"),
         ("model.width", "[8]", "must be a whole number, not [8]"),
         ("model.width", "0", "must be at least 1, not 0"),
-        ("model.embedding", "-1", "must be at least 0, not -1"),
+        ("training.epochs", "-1", "must be at least 0, not -1"),
         ("model.output_dropout", "high", "must be a number, not 'high'"),
         ("model.output_dropout", "false", "must be a number, not False"),
         ("model.output_dropout", "nan", "must be at least 0 and at most 1, not nan"),
@@ -328,6 +328,11 @@ learning_rat = 1
         ("model.encoder.penalise", "1", "must be one of 'all', 'unhalted', not 1"),
         ("model.encoder.boundaries", "yes", "must be true or false, not 'yes'"),
         ("training.clip", "0", "must be above 0, not 0.0"),
+        ("training.batch", "0", "must be at least 1, not 0"),
+        ("training.anneal", "1", "must be true or false, not 1"),
+        ("training.watch", "los", "must be one of accuracy, loss, not 'los'. Did you mean 'loss'?"),
+        ("training.accelerator", "gpu", "must be one of auto, cpu, cuda, mps, not 'gpu'."),
+        ("training.precision", "bf16", "must be one of 32, 64, 16-mixed, bf16-mixed, not 'bf16'."),
         ("training.observers", "progress", "must be a list of observers, not 'progress'"),
         ("seed", "-1", "must be at least 0 and at most 9223372036854775807, not -1"),
         ("seed", "99999999999999999999", "and at most 9223372036854775807, not 99999999999999999999"),
@@ -450,6 +455,25 @@ def test_a_written_spec_builds_the_same_weights(catalog, tmp_path):
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
+def test_training_lasts_ten_epochs_of_batches_of_128_unless_told_otherwise(catalog):
+    training = read_spec(catalog).training
+    assert (training.epochs, training.steps, training.batch) == (10, 0, 128)
+    assert (training.accelerator, training.devices, training.precision) == ("auto", 1, "32")
+
+
+def test_training_must_have_some_limit(catalog):
+    (problem,) = problems_of(catalog, sets=["training.epochs=0"])
+    assert "epochs and steps cannot both be without a limit; training would never end" in problem
+    assert read_spec(catalog, sets=["training.epochs=0", "training.steps=1"]).training.steps == 1
+
+
+def test_tokens_begin_at_random_unless_an_embedding_is_named(catalog):
+    assert read_spec(catalog).model.embedding == PartSpec("random", {"size": 0})
+    sets = ["model.embedding=glove", "model.embedding.path=vectors.txt"]
+    assert read_spec(catalog, sets=sets).model.embedding.params["path"] == "vectors.txt"
+    assert "must name one embedding" in the_problem_of(catalog, sets=["model.embedding=5"])
+
+
 def test_the_text_of_a_spec_is_toml_and_leaves_out_none(catalog):
     spec = _with_observer(read_spec(catalog), PartSpec("progress", {"lines": 10, "title": None}))
     assert tomllib.loads(spec_text(spec))["training"]["observers"] == [{"name": "progress", "lines": 10}]
@@ -460,7 +484,7 @@ def test_writing_leaves_the_old_content_or_the_new(catalog, tmp_path, monkeypatc
     path = tmp_path / "spec.toml"
     path.write_text("old")
 
-    def fail(*args):
+    def fail(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
     spec = read_spec(catalog)

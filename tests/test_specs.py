@@ -11,7 +11,22 @@ from crvnn_core import assemble, read_spec, train
 
 SPECS = Path(__file__).parent.parent / "tasks" / "specs"
 FILES = sorted(SPECS.rglob("*.toml"))
-WORDS = ["a", "the", "film", "is", "good", "bad", "dull", "fine", "very", "not", ".", "man", "sleeps", "person"]
+WORDS = [
+    "a",
+    "the",
+    "film",
+    "is",
+    "good",
+    "bad",
+    "dull",
+    "fine",
+    "very",
+    "not",
+    ".",
+    "man",
+    "sleeps",
+    "person",
+]
 
 
 def names(paths):

@@ -72,7 +72,7 @@ def eval_command(
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option(
     "--file",
-    type=click.File(encoding="utf-8"),
+    type=click.File(encoding="utf-8-sig"),
     metavar="FILE",
     help="Read texts from a file, one a line ('-' for standard input); the two of a pair are separated by a tab.",
 )
@@ -119,7 +119,11 @@ def _from_arguments(texts: Sequence[str], trained: Trained) -> Iterator[str | tu
 def _from_file(file: Any, trained: Trained) -> Iterator[str | tuple[str, str]]:
     from crvnn_core.errors import InputError
 
-    for number, line in enumerate(file, 1):
+    try:
+        lines = list(file)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file.name}: this is not UTF-8 text: {error}") from None
+    for number, line in enumerate(lines, 1):
         line = line.rstrip("\r\n")
         if not line.strip():
             raise InputError(f"{file.name}:{number}: the line is empty")

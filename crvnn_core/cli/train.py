@@ -9,17 +9,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import frozen
 
 from crvnn_core.cli.assemble import spec_options
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
 
 if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
     from crvnn_core.evaluation import Result
     from crvnn_core.spec import RunSpec
     from crvnn_core.training import Outcome
 
 #: What may change when a run is taken up: how long, where and who watches, but not what is learnt.
-_CHANGEABLE = ("epochs", "steps", "patience", "save_every", "accelerator", "devices", "threads", "observers")
+_CHANGEABLE = (
+    "epochs",
+    "steps",
+    "patience",
+    "save_every",
+    "optimizer.learning_rate",
+    "accelerator",
+    "devices",
+    "threads",
+    "observers",
+)
 
 
 @click.command("train")
@@ -71,16 +84,13 @@ def train_command(
             raise click.UsageError(
                 "--resume takes the spec of the run; only --set can change how long and where."
             )
-        outcomes = _resume(session, resume, sets)
-        directory = resume
+        group = _taken_up(session, resume, sets)
     else:
-        from crvnn_core.spec import read_spec
-
-        resolved = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
-        directory = out or _new_directory(spec.stem if spec else resolved.task.name)
-        outcomes = _train_seeds(session, resolved, directory, seeds)
-    if not _is_first_process():
+        group = _begun(session, spec, preset, named, sets, out, seeds)
+    outcomes = _train(session, group)
+    if not group.fabric.is_global_zero:
         return
+    directory = group.directory
     unfinished = [path for path, outcome in outcomes.items() if not outcome.finished]
     summary = _summary(outcomes) if len(outcomes) > 1 and not unfinished else None
     if summary:
@@ -97,83 +107,113 @@ def train_command(
         raise SystemExit(130)
 
 
-def _train_seeds(session: Session, spec: RunSpec, out: Path, seeds: int | None) -> dict[Path, Outcome]:
+@frozen
+class Group:
+    """Runs to be made or taken up one after another, and the processes that do it."""
+
+    fabric: Fabric
+    directory: Path
+    specs: Mapping[Path, RunSpec]
+    resumed: bool = False
+
+
+def _begun(
+    session: Session,
+    path: Path | None,
+    preset: str | None,
+    parts: Mapping[str, str],
+    sets: Sequence[str],
+    out: Path | None,
+    seeds: int | None,
+) -> Group:
+    """New runs: one, or one for each of several seeds."""
     import attrs
 
     from crvnn_core.errors import CrvnnError
-    from crvnn_core.spec import write_spec
+    from crvnn_core.launching import launched
+    from crvnn_core.spec import read_spec, write_spec
 
+    spec = read_spec(session.catalog, path, preset=preset, parts=parts, sets=sets)
+    fabric = launched(spec.training)  # first: from here on there may be several processes
+    chosen = out or _new_directory(path.stem if path else spec.task.name)
+    directory = Path(fabric.broadcast(str(chosen)))
     if seeds is None:
-        return {out: _one(session, spec, out)}
-    if (out / "spec.toml").exists():
-        raise CrvnnError(f"{out} holds a run already; choose another --out, or --resume it")
-    if _is_first_process():
-        write_spec(spec, out / "seeds.toml", [f"trained from {seeds} seeds"])
-    several = {out / f"seed-{seed}": seed for seed in range(spec.seed, spec.seed + seeds)}
-    for path in several:
-        path.mkdir(parents=True, exist_ok=True)
-    return _until_interrupted(
-        (path, lambda path=path, seed=seed: _one(session, attrs.evolve(spec, seed=seed), path))
-        for path, seed in several.items()
-    )
+        return Group(fabric, directory, {directory: spec})
+    specs = {
+        directory / f"seed-{seed}": attrs.evolve(spec, seed=seed)
+        for seed in range(spec.seed, spec.seed + seeds)
+    }
+    if fabric.is_global_zero:
+        if (directory / "spec.toml").exists() or (directory / "seeds.toml").exists() or _seeds_in(directory):
+            raise CrvnnError(f"{directory} holds a run already; choose another --out, or --resume it")
+        write_spec(spec, directory / "seeds.toml", [f"trained from {seeds} seeds"])
+        for run in specs:
+            run.mkdir(parents=True, exist_ok=True)
+    fabric.barrier()
+    return Group(fabric, directory, specs)
 
 
-def _resume(session: Session, directory: Path, sets: Sequence[str]) -> dict[Path, Outcome]:
-    from crvnn_core.errors import CrvnnError, SpecError
+def _taken_up(session: Session, directory: Path, sets: Sequence[str]) -> Group:
+    """Runs that were stopped, with what may change."""
+    from crvnn_core.launching import launched
     from crvnn_core.run import RunDirectory
     from crvnn_core.spec import read_spec
+
+    _check_changes(sets)
+    specs = {}
+    for path in _seeds_in(directory) or [directory]:
+        run = RunDirectory(path)
+        if run.spec.exists() or path == directory:
+            run.check_spec()
+            specs[path] = read_spec(session.catalog, run.spec, sets=sets)
+        else:  # one of several seeds, that had not begun
+            seed = f"seed={path.name.removeprefix('seed-')}"
+            specs[path] = read_spec(session.catalog, directory / "seeds.toml", sets=[*sets, seed])
+    return Group(launched(next(iter(specs.values())).training), directory, specs, resumed=True)
+
+
+def _seeds_in(directory: Path) -> list[Path]:
+    found = [path for path in directory.glob("seed-*/") if path.name.removeprefix("seed-").isdecimal()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
+
+
+def _check_changes(sets: Sequence[str]) -> None:
+    """Refuse a --set that would make another run of it."""
+    from crvnn_core.errors import SpecError
     from crvnn_core.spec.layers import override
 
     for text in sets:
         data, origin = override(text)
-        changed = (
-            data["training"] if list(data) == ["training"] and isinstance(data["training"], dict) else {}
-        )
-        if not changed or any(key not in _CHANGEABLE for key in changed):
+        table = data.get("training")
+        keys = list(table) if isinstance(table, dict) else [""]
+        if keys == ["optimizer"] and isinstance(table, dict) and isinstance(table["optimizer"], dict):
+            keys = [f"optimizer.{key}" for key in table["optimizer"]]
+        if any(key not in _CHANGEABLE for key in keys):
             allowed = ", ".join(f"training.{key}" for key in _CHANGEABLE)
             raise SpecError(
                 [origin.problem((), "this cannot change while a run is taken up", f"What can: {allowed}.")]
             )
-    group = sorted(directory.glob("seed-*/"), key=lambda path: int(path.name.removeprefix("seed-")))
-    if not group and not (directory / "spec.toml").exists():
-        raise CrvnnError(RunDirectory(directory).missing(directory / "spec.toml"))
-
-    def go_on(path: Path) -> Outcome:
-        if not (path / "spec.toml").exists():  # one of several seeds, that had not begun
-            seed = path.name.removeprefix("seed-")
-            spec = read_spec(session.catalog, directory / "seeds.toml", sets=[*sets, f"seed={seed}"])
-            return _one(session, spec, path)
-        return _one(session, read_spec(session.catalog, path / "spec.toml", sets=sets), path, resume=True)
-
-    return _until_interrupted((path, lambda path=path: go_on(path)) for path in group or [directory])
 
 
-def _until_interrupted(runs: Any) -> dict[Path, Outcome]:
+def _train(session: Session, group: Group) -> dict[Path, Outcome]:
+    """One run after another, until one is interrupted."""
+    from crvnn_core.assembly import assemble
+    from crvnn_core.training import train
+
     outcomes: dict[Path, Outcome] = {}
-    for path, run in runs:
-        outcomes[path] = run()
+    for path, spec in group.specs.items():
+        resume = (path / "spec.toml").exists() and group.resumed
+        assembly = assemble(spec, session.catalog)
+        if group.fabric.is_global_zero:
+            click.echo(
+                f"{'Going on with' if resume else 'Training into'} {path} (seed {spec.seed}).", err=True
+            )
+            for remark in assembly.remarks:
+                click.echo(remark, err=True)
+        outcomes[path] = train(assembly, path, resume=resume, fabric=group.fabric)
         if not outcomes[path].finished:
             break
     return outcomes
-
-
-def _one(session: Session, spec: RunSpec, out: Path, resume: bool = False) -> Outcome:
-    from crvnn_core.assembly import assemble
-    from crvnn_core.training import launched, train
-
-    fabric = launched(spec.training)  # first: from here on there may be several processes
-    if fabric.is_global_zero:
-        click.echo(f"{'Going on with' if resume else 'Training into'} {out} (seed {spec.seed}).", err=True)
-    assembly = assemble(spec, session.catalog)
-    for remark in assembly.remarks if fabric.is_global_zero else ():
-        click.echo(remark, err=True)
-    return train(assembly, out, resume=resume, fabric=fabric)
-
-
-def _is_first_process() -> bool:
-    import os
-
-    return os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
 
 
 def _new_directory(name: str) -> Path:

@@ -2,13 +2,14 @@
 
 from crvnn_core.spec.resolve import read_spec, resolve
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
-from crvnn_core.spec.write import spec_text, was_resolved, write_spec
+from crvnn_core.spec.write import is_whole, spec_text, was_resolved, write_spec
 
 __all__ = [
     "ModelSpec",
     "PartSpec",
     "RunSpec",
     "TrainingSpec",
+    "is_whole",
     "read_spec",
     "resolve",
     "spec_text",

@@ -146,6 +146,8 @@ class _Reader:
 
     def _value(self, attribute: attrs.Attribute[Any], value: Any, path: Path_) -> Any:
         kind = {"int": int, "float": float, "bool": bool, "str": str}[str(attribute.type)]
+        if kind is str and isinstance(value, int):  # --set training.precision=32
+            value = str(value)
         try:
             value = check_value(value, kind)
             if attribute.validator is not None:

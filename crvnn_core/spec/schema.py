@@ -124,7 +124,7 @@ class TrainingSpec:
     #: Of the numbers; the mixed kinds keep the weights in 32 bits.
     precision: str = field(default="32", validator=one_of("32", "64", "16-mixed", "bf16-mixed"))
     #: Threads of the processor; 0 for torch's choice. Small models are often quickest with 1.
-    threads: int = field(default=0, validator=between(0))
+    threads: int = field(default=0, validator=between(0, 1024))
     #: Changes the weights.
     optimizer: PartSpec
     #: Are told what happens.

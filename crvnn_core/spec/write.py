@@ -12,7 +12,7 @@ import tomli_w
 from crvnn_core.files import write_atomically
 from crvnn_core.spec.schema import PartSpec, RunSpec
 
-_HEADER = "# resolved by crvnn"
+_HEADER, _FOOTER = "# resolved by crvnn", "# end\n"
 
 
 def was_resolved(path: Path) -> bool:
@@ -26,7 +26,12 @@ def was_resolved(path: Path) -> bool:
 def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
     """A spec as TOML, with notes as comments on top. Parameters that are ``None`` are left out."""
     comments = "".join(f"# {note}\n" for note in notes)
-    return f"{_HEADER}\n{comments}" + tomli_w.dumps(_plain(spec))
+    return f"{_HEADER}\n{comments}{tomli_w.dumps(_plain(spec))}{_FOOTER}"
+
+
+def is_whole(path: Path) -> bool:
+    """Whether nothing was cut off a spec that was written here."""
+    return was_resolved(path) and path.read_bytes().endswith(_FOOTER.encode())
 
 
 def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:

@@ -1,0 +1,136 @@
+"""Trees: what a trace amounts to, and how it is written."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crvnn_core.trace import Trace
+from crvnn_core.tree import brackets, tree_of
+from small import leaves
+
+
+def trace_of(exists):
+    """A trace of one sequence from its existential probabilities [K + 1, n]."""
+    exists = torch.tensor(exists).unsqueeze(1)
+    steps = torch.tensor([len(exists) - 1])
+    return Trace((exists[:-1] - exists[1:]).clamp(0, 1), exists, torch.ones_like(exists[0]) > 0, steps)
+
+
+def composing(n, *steps):
+    """A trace in which in each step these positions are composed with their right neighbours, without any doubt."""
+    exists = [[1.0] * n]
+    for positions in steps:
+        exists.append([0.0 if i in positions else e for i, e in enumerate(exists[-1])])
+    return trace_of(exists)
+
+
+@st.composite
+def traces(draw):
+    """Any probabilities at all for several sequences, as an engine or a stranger's encoder might record them."""
+    k, b, n = draw(st.integers(0, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 7))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 10**6)))
+    exists = torch.rand(k + 1, b, n, generator=generator)
+    if draw(st.booleans()):
+        exists = exists.round()
+    lengths = draw(st.lists(st.integers(1, n), min_size=b, max_size=b))
+    mask = torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
+    return Trace(torch.rand(k, b, n, generator=generator), exists * mask, mask, torch.full((b,), k)), lengths
+
+
+@given(traces())
+def test_any_trace_gives_a_binary_tree_over_all_tokens_in_their_order(drawn):
+    trace, lengths = drawn
+    for row, length in enumerate(lengths):
+        tokens = [f"t{i}" for i in range(length)]
+        assert leaves(tree_of(trace, row, tokens)) == tokens
+
+
+@st.composite
+def bracketings(draw, first=0, length=None):
+    """A binary tree over the numbers from ``first`` on, as texts."""
+    length = draw(st.integers(1, 8)) if length is None else length
+    if length == 1:
+        return str(first)
+    left = draw(st.integers(1, length - 1))
+    return (draw(bracketings(first, left)), draw(bracketings(first + left, length - left)))
+
+
+def merges(tree):
+    """The positions at which two neighbours join, children before their parents."""
+    if isinstance(tree, str):
+        return []
+    left, right = tree
+    return [*merges(left), *merges(right), int(leaves(left)[-1])]
+
+
+@given(bracketings(), st.data())
+def test_a_trace_without_doubt_gives_the_tree_it_was_made_from(tree, data):
+    tokens = leaves(tree)
+    n = len(tokens)
+    trace = composing(n, *({position} for position in merges(tree)))
+    assert tree_of(trace, 0, tokens) == tree
+
+
+@pytest.mark.parametrize(
+    ("steps", "tree"),
+    [
+        ([{0}, {1}, {2}], ((("a", "b"), "c"), "d")),
+        ([{2}, {1}, {0}], ("a", ("b", ("c", "d")))),
+        ([{0, 2}, {1}], (("a", "b"), ("c", "d"))),
+        ([{1}, {0}, {2}], (("a", ("b", "c")), "d")),
+        ([{0, 1, 2}], ((("a", "b"), "c"), "d")),  # at once: from left to right
+        ([{1}], (("a", ("b", "c")), "d")),  # the rest is never composed and joins last
+        ([], ((("a", "b"), "c"), "d")),
+        ([{3}, {0}, {2}, {1}], (("a", "b"), ("c", "d"))),  # the last has no right neighbour to join
+    ],
+)
+def test_binary_decisions_give_the_expected_tree(steps, tree):
+    assert tree_of(composing(4, *steps), 0, "abcd") == tree
+
+
+def test_a_position_joins_in_the_step_in_which_it_becomes_more_likely_gone_than_not():
+    slowly = trace_of([[1.0, 1.0, 1.0], [0.6, 0.7, 1.0], [0.55, 0.5, 1.0], [0.1, 0.3, 1.0]])
+    assert tree_of(slowly, 0, "abc") == ("a", ("b", "c"))
+
+
+def test_one_token_is_its_own_tree():
+    assert tree_of(composing(1), 0, ["a"]) == "a"
+    assert tree_of(composing(1, set(), set()), 0, ["a"]) == "a"
+
+
+def test_padding_and_other_rows_do_not_matter():
+    exists = torch.tensor([[[1.0, 1.0, 1.0, 0.0], [1.0] * 4], [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]]])
+    trace = Trace(exists[:1] - exists[1:], exists, exists[0] > 0, torch.tensor([1, 1]))
+    assert tree_of(trace, 0, "abc") == ("a", ("b", "c"))
+    assert tree_of(trace, 1, "abcd") == ((("a", "b"), "c"), "d")
+
+
+def test_a_tree_is_written_with_brackets():
+    assert brackets("a") == "a"
+    assert brackets(("a", "b")) == "(a b)"
+    assert brackets((("a", "b"), ("c", ("d", "e")))) == "((a b) (c (d e)))"
+
+
+def test_tokens_that_are_brackets_themselves_stand_apart():
+    assert brackets(("(", ("a", ")"))) == "(( (a )))"
+    assert brackets((("(", "a"), ")")) == "((( a) ))"
+
+
+@given(bracketings())
+def test_what_is_written_can_be_read_again(tree):
+    assert eval(brackets(tree).replace(" ", ",")) == _numbers(tree)
+
+
+def _numbers(tree):
+    return int(tree) if isinstance(tree, str) else tuple(map(_numbers, tree))
+
+
+def test_a_very_deep_tree_is_made_and_written():
+    n = 5000
+    tokens = ["x"] * n
+    for trace in (trace_of([[1.0] * n]), trace_of([[1.0] * n, [0.0] * n])):
+        tree = tree_of(trace, 0, tokens)
+        text = brackets(tree)
+        assert text.startswith("(" * (n - 1) + "x x) x)")
+        assert len(text) == n + 3 * (n - 1)

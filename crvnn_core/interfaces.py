@@ -164,6 +164,8 @@ class Task(ABC):
     classes: Sequence[str]
     #: Names of the splits, the first of which is for training.
     splits: Sequence[str] = ("train", "dev", "test")
+    #: The split that decides during training: which weights are best, when to stop. It may be absent.
+    development: str = "dev"
     #: Sequences in an example: 1, or 2 for tasks on pairs.
     arity: int = 1
 

@@ -49,9 +49,9 @@ class Output:
     encodings: tuple[Encoding, ...]
 
     def loss(self, labels: Tensor) -> Tensor:
-        """Cross-entropy and the encoder's penalties, averaged over the batch."""
+        """Cross-entropy and the encoder's penalty, averaged over the batch and over the sequences of a pair."""
         entropy = nn.functional.cross_entropy(at_least_float32(self.logits), labels)
-        penalty = torch.stack([encoding.penalty.mean() for encoding in self.encodings]).sum()
+        penalty = torch.stack([encoding.penalty.mean() for encoding in self.encodings]).mean()
         return entropy + penalty
 
 

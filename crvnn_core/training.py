@@ -155,7 +155,9 @@ class Trainer:
     def run(self, evaluate_splits: Sequence[str] | None = None) -> Outcome:
         """Train to the end, or until it is time to stop."""
         names = list(self.task.splits[1:] if evaluate_splits is None else evaluate_splits)
-        for name in {*names, *self.task.splits[1:2]}:  # whatever is missing is missed now, not in the end
+        for name in dict.fromkeys(
+            [*names, *self._development]
+        ):  # what is missing is missed now, not in the end
             next(split_examples(self.task, name, 0), None)
         self._load_epoch()
         self._set_total()
@@ -168,6 +170,10 @@ class Trainer:
                 "directory": str(self.directory.path) if self.directory else None,
             }
             self.audience.start(self.position.total, facts)
+            if not self._development:
+                self._note(
+                    "there is no development split: the last weights are kept, and nothing stops early"
+                )
             with self._stopping_gently():
                 while not (stopped := self._reason_to_stop()):
                     self._step()
@@ -343,12 +349,12 @@ class Trainer:
 
     def _look(self) -> None:
         position = self.position
-        if len(self.task.splits) < 2:
+        if not self._development:
             position.best_step = position.step
             self._save(best=True)
             return
         if self._dev is None:
-            self._dev = list(split_examples(self.task, self.task.splits[1], 0))
+            self._dev = list(split_examples(self.task, self._development[0], 0))
         score = self._evaluate(self._dev).total
         watched = score.accuracy if self.spec.watch == "accuracy" else -score.loss
         watched = watched if math.isfinite(watched) else -math.inf
@@ -367,6 +373,11 @@ class Trainer:
             position.halvings += 1
             self._note(f"no better since step {position.best_step}: the learning rate is halved")
         self._save(best=better)
+
+    @property
+    def _development(self) -> list[str]:
+        """The development split, if there is one; never another in its place."""
+        return [name for name in self.task.splits[1:] if name == self.task.development]
 
     def _evaluate(self, examples: Sequence[Example]) -> Result:
         with self.fabric.autocast():

@@ -38,8 +38,12 @@ def _first_reached(values: Tensor, threshold: float) -> list[int]:
     return first
 
 
+#: Tokens that would be taken for brackets of the tree, as treebanks write them.
+_ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+
+
 def brackets(tree: Tree) -> str:
-    """A tree as text: ``((a b) c)``."""
+    """A tree as text: ``((a b) c)``; tokens that are parentheses as ``-LRB-`` and ``-RRB-``."""
     written: list[str] = []
     waiting: list[Tree | None] = [tree]  # no recursion: trees can be as deep as sequences are long
     opened = True
@@ -51,7 +55,7 @@ def brackets(tree: Tree) -> str:
             if not opened:
                 written.append(" ")
             if isinstance(node, str):
-                written.append(node)
+                written.append(_ESCAPES.get(node, node))
             else:
                 written.append("(")
                 waiting += [None, node[1], node[0]]

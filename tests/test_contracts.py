@@ -710,6 +710,7 @@ BROKEN = [
     ("task_names_its_parts", task(classes=("no",)), "the classes are ['no']"),
     ("task_names_its_parts", task(arity=3), "arity is 3"),
     ("task_names_its_parts", task(splits=()), "there are no splits"),
+    ("task_takes_a_saved_vocabulary", task(vocabulary=property(lambda self: ("a",))), "cached_property"),
     ("task_gives_examples_in_every_split", EmptyTest, "the split 'test' is empty"),
     ("task_gives_examples_in_every_split", StrangeLabels, "has the label 2"),
     ("task_gives_examples_in_every_split", task(arity=2), "has 1 sequences"),

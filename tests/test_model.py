@@ -91,13 +91,13 @@ def test_a_head_drops_out_in_training_only():
 # The whole.
 
 
-def test_a_loss_is_the_cross_entropy_and_the_penalties_of_every_sequence():
+def test_a_loss_is_the_cross_entropy_and_the_mean_penalty_of_the_sequences():
     logits, labels = torch.randn(3, 4), torch.tensor([0, 3, 1])
     encodings = tuple(
         Encoding(torch.zeros(3, 2), torch.tensor(penalty), torch.ones(3))
         for penalty in ([1.0, 2, 3], [0.0, 0, 6])
     )
-    wanted = nn.functional.cross_entropy(logits, labels).item() + 2 + 2
+    wanted = nn.functional.cross_entropy(logits, labels).item() + (2 + 2) / 2
     assert Output(logits, encodings).loss(labels).item() == pytest.approx(wanted)
 
 

@@ -112,9 +112,9 @@ def test_a_tree_is_written_with_brackets():
     assert brackets((("a", "b"), ("c", ("d", "e")))) == "((a b) (c (d e)))"
 
 
-def test_tokens_that_are_brackets_themselves_stand_apart():
-    assert brackets(("(", ("a", ")"))) == "(( (a )))"
-    assert brackets((("(", "a"), ")")) == "((( a) ))"
+def test_tokens_that_are_brackets_themselves_are_written_as_treebanks_do():
+    assert brackets(("(", ("a", ")"))) == "(-LRB- (a -RRB-))"
+    assert brackets((("(", "a"), ")")) == "((-LRB- a) -RRB-)"
 
 
 @given(bracketings())

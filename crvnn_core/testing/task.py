@@ -28,6 +28,16 @@ def check_task_names_its_parts(component: Component) -> None:
     assert task.arity in (1, 2), f"arity is {task.arity}"
 
 
+def check_task_takes_a_saved_vocabulary(component: Component) -> None:
+    """A saved model can set its vocabulary and its classes, and they stay as they were set."""
+    task = build(component)
+    try:
+        task.vocabulary, task.classes = ("one", "two"), ("no", "yes")
+    except AttributeError as error:
+        raise AssertionError(f"{error}; functools.cached_property can be set") from None
+    assert (tuple(task.vocabulary), tuple(task.classes)) == (("one", "two"), ("no", "yes")), "it forgot them"
+
+
 def check_task_gives_examples_in_every_split(component: Component) -> None:
     """Every split has examples of non-empty sequences, with labels that are classes."""
     task = build(component)
@@ -101,6 +111,7 @@ def check_task_head_runs_on_any_device(component: Component) -> None:
 
 TASK_CHECKS = (
     check_task_names_its_parts,
+    check_task_takes_a_saved_vocabulary,
     check_task_gives_examples_in_every_split,
     check_task_repeats_itself,
     check_task_keeps_its_splits_apart,

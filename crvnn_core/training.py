@@ -155,10 +155,8 @@ class Trainer:
     def run(self, evaluate_splits: Sequence[str] | None = None) -> Outcome:
         """Train to the end, or until it is time to stop."""
         names = list(self.task.splits[1:] if evaluate_splits is None else evaluate_splits)
-        for name in dict.fromkeys(
-            [*names, *self._development]
-        ):  # what is missing is missed now, not in the end
-            next(split_examples(self.task, name, 0), None)
+        for name in {*names, *self._development}:
+            next(split_examples(self.task, name, 0), None)  # what is missing is missed now, not in the end
         self._load_epoch()
         self._set_total()
         self.model.train()

@@ -48,8 +48,40 @@ def test_rows_labels_and_lengths_are_counted(sst):
         "    1  0",
         "    2  2",
         "  rows with a text that is in 'train' too: 1",
+        "test: missing",
+        f"  {sst} has no test.txt or trees/test.txt. It has dev.txt, train.txt.",
+        f"  The data comes from {Sst5.source}.",
         "6 rows can be used, 0 are broken.",
     ]
+
+
+def test_a_published_split_that_is_missing_is_told_of_and_is_no_error(sst):
+    facts = json.loads(run("sst5", "--dir", sst, "--json").stdout)
+    assert list(facts["splits"]) == ["train", "dev"]
+    assert list(facts["missing"]) == ["test"]
+    assert "crvnn data get sst" in facts["missing"]["test"]
+    (sst / "test.txt").write_text("(1 bad)\n")
+    assert json.loads(run("sst5", "--dir", sst, "--json").stdout)["missing"] == {}
+    assert "missing" not in run("sst5", "--dir", sst).stdout
+
+
+def test_a_file_that_the_user_names_is_an_error_when_it_is_missing(tmp_path):
+    path = tmp_path / "my.csv"
+    path.write_text("text,label\nfine,5\nbad,1\n")
+    lines = run(
+        "from-file", "--set", f"train={path}", "--set", f"dev={tmp_path / 'mi.csv'}", code=1
+    ).stdout.splitlines()
+    assert lines[0] == f"train: 2 rows  ({path})"
+    assert f"  {tmp_path} has no mi.csv. Did you mean 'my.csv'? It has my.csv." in lines
+
+
+def test_settings_may_be_named_as_in_a_spec(tmp_path):
+    path = tmp_path / "my.csv"
+    path.write_text("text,task.label\nfine,5\nbad,1\n")
+    result = run(
+        "from-file", "--set", f"task.train={path}", "--set", "task.label=task.label", "--set", "dev_share=0"
+    )
+    assert "2 rows can be used" in result.stdout
 
 
 def test_broken_rows_are_named_by_file_and_line_and_the_exit_code_is_1(sst):

@@ -102,6 +102,33 @@ def test_a_mirror_takes_the_place_of_all_addresses(site, tmp_path):
     assert names(tmp_path / "new" / "place") == ["checksums.json", "test.tsv", "train.tsv"]
 
 
+def test_a_file_that_a_mirror_does_not_have_is_told_of_with_where_it_is_published(site, tmp_path):
+    del site.files["train.tsv"]
+    with pytest.raises(CrvnnError) as caught:
+        fetched(site, "plain", tmp_path)
+    assert str(caught.value) == (
+        f"{site.address}/train.tsv: the server answers 404 Not Found.\n"
+        "  A mirror is to have train.tsv right under the address that --mirror gives. "
+        f"Without --mirror, the file comes from {site.address}/published/train.tsv"
+    )
+
+
+def test_a_file_that_is_no_longer_published_may_be_on_a_mirror(site, tmp_path):
+    with pytest.raises(CrvnnError) as caught:
+        get("plain", tmp_path, report=Quiet(), patience=QUICK)
+    assert str(caught.value) == (
+        f"{site.address}/published/train.tsv: the server answers 404 Not Found.\n"
+        "  If the file has moved, --mirror URL takes it from somewhere else."
+    )
+
+
+@pytest.mark.parametrize("name", ["plain", "sst"])
+def test_the_address_of_a_mirror_is_checked_before_anything_is_asked_for(site, tmp_path, name):
+    with pytest.raises(CrvnnError, match=r"^mirror\.example\.org/nli: an address begins with http://"):
+        get(name, tmp_path, "mirror.example.org/nli", Quiet(), QUICK)
+    assert site.asked == []
+
+
 def test_wanted_files_and_no_others_are_unpacked(site, tmp_path):
     got = fetched(site, "sst", tmp_path / "data")
     assert names(tmp_path) == ["data"]

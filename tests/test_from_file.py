@@ -1,5 +1,6 @@
 """The user's own CSV, TSV and JSONL files."""
 
+import csv
 import gzip
 import json
 import zipfile
@@ -10,6 +11,7 @@ import pytest
 
 from crvnn_core import Component, CrvnnError, InputError
 from crvnn_core.testing import CHECKS, run_checks
+from crvnn_tasks import from_file
 from crvnn_tasks.from_file import FromFile
 
 CSV = "text,label\nA good film,pos\nA bad film,neg\nGood!,pos\nReally bad,neg\n"
@@ -78,6 +80,13 @@ def test_the_format_can_be_said_where_the_name_does_not(write):
 def test_columns_are_named_and_the_others_do_not_matter(write):
     path = write("my.csv", "id,stars,review\n1,5,great\n2,1,awful\n")
     assert rows(whole(path, text=["review"], label="stars")) == [("great", 1), ("awful", 0)]
+
+
+def test_one_column_needs_no_list(write):
+    path = write("my.csv", "id,stars,review\n1,5,great\n2,1,awful\n")
+    task = whole(path, text="review", label="stars")
+    assert rows(task) == [("great", 1), ("awful", 0)]
+    assert task.arity == 1
 
 
 def test_two_columns_make_a_pair(write):
@@ -159,6 +168,25 @@ def test_a_development_file_and_a_test_file_are_read(write):
     assert rows(task, "test") == [("x", 0)]
 
 
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_file_that_is_named_must_be_there(write, tmp_path, split):
+    train, missing = write("a.csv", CSV), str(tmp_path / "devv.csv")
+    write("dev.csv", CSV)
+    task = FromFile(train, **{split: missing})
+    expected = r"has no devv\.csv\. Did you mean 'dev\.csv'\? It has a\.csv, dev\.csv\.$"
+    with pytest.raises(CrvnnError, match=expected):
+        task.splits  # noqa: B018
+    with pytest.raises(CrvnnError, match=expected):
+        rows(task, split)
+    assert split in FromFile("nowhere.csv", **{split: missing}).splits  # a trained model without its data
+
+
+def test_without_the_training_file_there_is_no_vocabulary(tmp_path):
+    for name in (tmp_path / "nothing.csv", tmp_path / "nowhere" / "a.csv"):
+        with pytest.raises(CrvnnError, match=rf"has no {name.name}"):
+            FromFile(str(name)).vocabulary  # noqa: B018
+
+
 def many(count):
     return "text,label\n" + "".join(f"text number {n},{n % 2}\n" for n in range(count))
 
@@ -168,15 +196,24 @@ def test_without_a_development_file_some_rows_are_held_out(write):
     train, dev = rows(task), rows(task, "dev")
     assert task.splits == ("train", "dev")
     assert sorted(train + dev) == sorted((f"text number {n}", n % 2) for n in range(2000))
-    assert 150 < len(dev) < 250
-    expected = {text for text, _ in train + dev if zlib.crc32(text.encode()) < 0.1 * 2**32}
-    assert {text for text, _ in dev} == expected
+    smallest = sorted((text for text, _ in train + dev), key=lambda text: zlib.crc32(text.encode()))[:200]
+    assert {text for text, _ in dev} == set(smallest)
 
 
-def test_more_rows_do_not_move_the_others(write):
+@pytest.mark.parametrize(
+    ("count", "share", "held_out"), [(24, 0.1, 2), (26, 0.1, 3), (24, 0.25, 6), (3, 0.1, 1)]
+)
+def test_as_many_texts_are_held_out_as_the_share_says(write, count, share, held_out):
+    task = FromFile(write("my.csv", many(count)), dev_share=share)
+    assert len(rows(task, "dev")) == held_out
+    assert len(rows(task, "train")) == count - held_out
+
+
+def test_more_rows_move_few_of_the_others(write):
     few = rows(FromFile(write("few.csv", many(300))), "dev")
-    more = rows(FromFile(write("more.csv", many(900))), "dev")
-    assert more[: len(few)] == few
+    more = rows(FromFile(write("more.csv", many(330))), "dev")
+    assert len(few) == 30
+    assert len(set(few) & set(more)) >= 27
 
 
 def test_rows_of_one_text_stay_together(write):
@@ -213,7 +250,7 @@ def test_rows_are_shared_like_examples_and_malformed_ones_are_told_of_once(write
         ("my.csv", "a,b,pos", "the row has 3 columns; the first line names 2"),
         ("my.csv", " ,pos", "'text' is empty"),
         ("my.csv", "a,", "'label' is empty"),
-        ("my.csv", '"never closed,pos', "the quotation marks do not fit: one that opens here never closes"),
+        ("my.csv", '"never closed,pos', "the quotation marks do not fit: one of them never closes"),
         ("my.csv", '"a" b,pos', "the quotation marks do not fit: ',' expected after '\"'"),
         ("my.tsv", "a\tb\tpos", "the row has 3 columns; the first line names 2"),
         ("my.jsonl", "{", "this is not JSON: Expecting property name enclosed in double quotes (column 2)"),
@@ -241,6 +278,39 @@ def test_a_malformed_row_is_named_by_file_and_line(write, name, row, fault):
         rows(whole(path))
     assert str(caught.value).splitlines()[0] == f"{path}:4: {fault}"
     assert rows(whole(path, bad_rows="skip")) == [("a", 1), ("b", 0)]
+
+
+@pytest.mark.parametrize("bad_rows", ["stop", "skip"])
+@pytest.mark.parametrize(
+    ("last", "what"), [("z,pos", "one of them never closes"), ('say "no" now,pos', "',' expected after '\"'")]
+)
+def test_a_quotation_mark_that_takes_in_other_rows_stops_even_where_rows_are_skipped(
+    write, bad_rows, last, what
+):
+    rest = "".join(f"row {n},{'pos' if n % 2 else 'neg'}\n" for n in range(3000))
+    path = write("my.csv", f'text,label\na,pos\nb,neg\n"never closed,pos\n{rest}{last}\n')
+    with pytest.raises(InputError) as caught:
+        rows(whole(path, bad_rows=bad_rows))
+    assert str(caught.value).splitlines()[0] == (
+        f"{path}:4: the quotation marks do not fit: {what}; the row that begins here would reach to line 3005."
+    )
+
+
+def test_cells_may_be_very_long(write):
+    path = write("my.csv", f'text,label\n{"word " * 40_000},pos\n"{"wort, " * 40_000}",neg\n')
+    task = whole(path)
+    assert [len(example.sequences[0]) for example in task.examples("train", 0)] == [40_000, 80_000]
+
+
+def test_a_fault_that_is_none_of_quotation_marks_is_not_called_one(write, monkeypatch):
+    monkeypatch.setattr(from_file, "_LONGEST_CELL", 100)
+    path = write("my.csv", f"text,label\na,pos\nb,neg\n{'c' * 101},pos\n")
+    limit = csv.field_size_limit()
+    try:
+        with pytest.raises(InputError, match=r"my\.csv:4: the row cannot be read: field larger than"):
+            rows(whole(path))
+    finally:
+        csv.field_size_limit(limit)
 
 
 def test_rows_after_bad_quotation_marks_are_read(write):
@@ -290,6 +360,38 @@ def test_one_label_is_too_few(write):
         rows(whole(write("my.csv", "text,label\na,pos\nb,pos\n")))
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "found", "fault"),
+    [
+        (
+            "my.csv",
+            'text,label\na,good\n"b" c,bad\n',
+            "only the label 'good'",
+            "line 3: the quotation marks do not",
+        ),
+        (
+            "my.json",
+            '[{"text": "a", "label": "x"}]\n',
+            "no label",
+            "line 1: a line is to hold one object, not a list",
+        ),
+        (
+            "my.jsonl",
+            '{"txt": "a", "label": "x"}\n',
+            "no label",
+            "line 1: there is no 'text'. Did you mean 'txt'?",
+        ),
+    ],
+)
+def test_too_few_labels_are_told_of_with_the_first_row_that_cannot_be_read(write, name, text, found, fault):
+    path = write(name, text)
+    with pytest.raises(InputError) as caught:
+        rows(whole(path))
+    first, second = str(caught.value).splitlines()
+    assert first == f"{path} has {found} in its column 'label'; at least two are needed"
+    assert second.startswith(f"  Of the rows that cannot be read, this is the first: {fault}")
+
+
 def test_text_of_another_encoding_is_an_error(tmp_path):
     (tmp_path / "my.csv").write_bytes("text,label\ncafé,pos\n".encode("latin-1"))
     with pytest.raises(CrvnnError, match="this is not UTF-8 text"):
@@ -320,11 +422,11 @@ def test_a_saved_model_needs_no_data(write):
     ("settings", "what"),
     [
         ({"train": ""}, "train must name a file"),
-        ({"text": []}, "text must be a list of one column"),
-        ({"text": ["a", "b", "c"]}, "text must be a list of one column"),
-        ({"text": ["a", "a"]}, "text must be a list of one column"),
-        ({"text": [""]}, "text must be a list of one column"),
-        ({"text": list("review")}, r'as in \["review"\]'),
+        ({"text": []}, "text must name one column"),
+        ({"text": ["a", "b", "c"]}, "text must name one column"),
+        ({"text": ["a", "a"]}, "text must name one column"),
+        ({"text": [""]}, "text must name one column"),
+        ({"text": ""}, r'text must name one column, as in \["text"\], or two'),
         ({"label": ""}, "label must name a column"),
         ({"label": "text"}, "label must name a column"),
         ({"min_count": 0}, "min_count must be at least 1"),

@@ -87,6 +87,26 @@ def test_a_file_that_the_user_names_goes_before_the_published_one(snli):
         rows(Snli(str(snli), train="mien.jsonl"), "train")
 
 
+@pytest.mark.parametrize(
+    ("build", "split"), [(Snli, "dev"), (Snli, "test"), (Mnli, "dev"), (Mnli, "mismatched")]
+)
+def test_a_file_that_the_user_names_is_not_left_out_when_it_is_missing(snli, mnli, build, split):
+    directory = snli if build is Snli else mnli
+    write(directory / "mine.jsonl", pair("neutral", "a", "b"))
+    assert build(str(directory), **{split: "mine.jsonl"}).splits == build(str(directory)).splits
+    with pytest.raises(CrvnnError, match=r"has no mien\.jsonl\. Did you mean 'mine\.jsonl'"):
+        build(str(directory), **{split: "mien.jsonl"}).splits  # noqa: B018
+    nowhere = build(str(directory / "nowhere"), **{split: "mien.jsonl"})  # a trained model without its data
+    assert nowhere.splits == build(str(directory)).splits
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_tokens": 5}])
+def test_the_vocabulary_of_a_directory_that_is_missing_says_so(tmp_path, settings):
+    for build, name in ((Snli, "snli"), (Mnli, "mnli")):
+        with pytest.raises(CrvnnError, match=rf"(?s)there is no such directory.*crvnn data get {name}"):
+            build(str(tmp_path / "nowhere"), **settings).vocabulary  # noqa: B018
+
+
 def test_mnli_has_matched_and_mismatched_development_pairs(mnli):
     task = Mnli(str(mnli))
     assert task.splits == ("train", "dev", "mismatched")

@@ -104,6 +104,49 @@ def test_an_unknown_split_is_an_error_that_knows_the_others(directory):
         list(Signs(str(directory)).examples("tets", 0))
 
 
+def test_a_file_that_the_user_names_must_be_there_beside_the_training_file(directory):
+    task = Signs(str(directory))
+    task.files = {**Signs.files, "dev": (("devv.txt",),)}
+    task.named = frozenset({"dev"})
+    expected = f"{directory} has no devv.txt. Did you mean 'dev.txt'? It has dev.txt, train.txt."
+    with pytest.raises(CrvnnError) as caught:
+        task.splits  # noqa: B018
+    assert str(caught.value) == expected  # and not where the published files come from
+    with pytest.raises(CrvnnError, match=r"has no devv\.txt"):
+        list(task.examples("dev", 0))
+
+
+def test_a_file_that_the_user_names_may_be_missing_where_there_is_no_training_file(directory):
+    (directory / "train.txt").unlink()
+    for there in (("train", "dev"), ("train", "dev", "test")):  # with the development file, and with nothing
+        task = Signs(str(directory))
+        task.named = frozenset({"test"})
+        assert task.splits == there
+        (directory / "dev.txt").unlink(missing_ok=True)
+
+
+def test_why_a_split_is_missing_is_said_as_its_examples_would_say_it(directory):
+    task = Signs(str(directory))
+    with pytest.raises(CrvnnError) as caught:
+        list(task.examples("test", 0))
+    assert task.why_missing("test") == str(caught.value)
+    assert "has no one.txt" in task.why_missing("test")
+    assert "The data comes from example.org." in task.why_missing("test")
+    assert task.why_missing("dev") == task.why_missing("tets") == ""
+
+
+def test_no_file_is_missing_where_examples_are_made(tmp_path):
+    task = Signs(str(tmp_path))
+    assert task.why_missing("test")
+    task.made = True
+    assert task.why_missing("test") == ""
+
+
+def test_the_vocabulary_of_a_directory_that_is_missing_says_so(tmp_path):
+    with pytest.raises(CrvnnError, match=r"(?s)has no train\.txt: there is no such directory.*example\.org"):
+        Signs(str(tmp_path / "nowhere")).vocabulary  # noqa: B018
+
+
 def test_the_vocabulary_has_the_most_frequent_tokens_of_training_first(directory):
     assert Signs(str(directory)).vocabulary == ("good", "bad", "fine")
 

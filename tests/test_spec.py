@@ -367,7 +367,16 @@ def test_a_value_without_annotation_may_be_anything():
     ]
 
 
-@pytest.mark.parametrize(("annotation", "good", "bad"), [(list[int], [1, 2], ["a"]), (int | None, None, "a")])
+@pytest.mark.parametrize(
+    ("annotation", "good", "bad"),
+    [
+        (list[int], [1, 2], ["a"]),
+        (list[str], ["a"], "ab"),
+        (list[str] | str, "ab", 3),
+        (list[str] | str, ["a"], [1]),
+        (int | None, None, "a"),
+    ],
+)
 def test_other_annotations_are_checked_too(annotation, good, bad):
     assert check_value(good, annotation) == good
     with pytest.raises(ValueError, match="must be"):

@@ -173,6 +173,21 @@ def test_a_missing_file_says_where_the_data_comes_from(tmp_path):
         rows(Sst5(str(tmp_path)), "train")
 
 
+def test_a_split_that_is_missing_is_left_out_and_says_why(directory):
+    (directory / "test.txt").unlink()
+    task = Sst5(str(directory))
+    assert task.splits == ("train", "dev")
+    with pytest.raises(CrvnnError, match=r"(?s)has no test\.txt.*crvnn data get sst") as caught:
+        list(task.examples("test", 0))
+    assert task.why_missing("test") == str(caught.value)
+
+
+@pytest.mark.parametrize("phrases", [False, True])
+def test_the_vocabulary_of_a_directory_that_is_missing_says_so(tmp_path, phrases):
+    with pytest.raises(CrvnnError, match=r"(?s)there is no such directory.*crvnn data get sst"):
+        Sst5(str(tmp_path / "nowhere"), phrases=phrases).vocabulary  # noqa: B018
+
+
 def test_a_users_text_becomes_words_as_the_treebank_has_them(directory):
     task = Sst5(str(directory))
     for text, words in (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from typing import Any, Literal, get_args, get_origin
+import types
+from typing import Any, Literal, Union, get_args, get_origin
 
 import cattrs
 
@@ -28,6 +30,10 @@ def describe(annotation: Any) -> str:
         return "one of " + ", ".join(repr(choice) for choice in get_args(annotation))
     if annotation is inspect.Parameter.empty:
         return "anything"
+    if _is_list(annotation):
+        return "a list"
+    if _is_choice(annotation):
+        return " or ".join(map(describe, get_args(annotation)))
     return getattr(annotation, "__name__", None) or str(annotation)
 
 
@@ -54,6 +60,18 @@ def _list_of(converter: cattrs.Converter, value: Any, annotation: Any) -> Any:
     return [value if kind is Any else converter.structure(value, kind) for value in value]
 
 
+def _is_choice(annotation: Any) -> bool:
+    """Whether there are several kinds to choose from; ``kind | None`` is one kind that may be absent."""
+    return get_origin(annotation) in (Union, types.UnionType) and type(None) not in get_args(annotation)
+
+
+def _first_that_fits(converter: cattrs.Converter, value: Any, annotation: Any) -> Any:
+    for kind in get_args(annotation):
+        with contextlib.suppress(ValueError):
+            return converter.structure(value, kind)
+    raise ValueError(f"must be {describe(annotation)}, not {value!r}")
+
+
 def make_converter() -> cattrs.Converter:
     """A converter that refuses unknown keys and values of the wrong kind."""
     converter = cattrs.Converter(forbid_extra_keys=True)
@@ -62,6 +80,9 @@ def make_converter() -> cattrs.Converter:
     converter.register_structure_hook(bool, _strictly(bool, bool))
     converter.register_structure_hook(str, _strictly(str, str))
     converter.register_structure_hook_func(_is_literal, _one_of)
+    converter.register_structure_hook_func(
+        _is_choice, lambda value, kind: _first_that_fits(converter, value, kind)
+    )
     converter.register_structure_hook_func(_is_list, lambda value, kind: _list_of(converter, value, kind))
     return converter
 

@@ -63,7 +63,10 @@ def survey(task: FileTask) -> list[Findings]:
 
     texts: dict[str, set[int]] = {}
     found = []
-    for split in task.splits:
+    left_out = absent(task)
+    for split in task.files:
+        if split in left_out:
+            continue
         findings = Findings(split)
         found.append(findings)
         try:
@@ -74,6 +77,13 @@ def survey(task: FileTask) -> list[Findings]:
     if all(findings.error and not findings.rows and not findings.broken for findings in found):
         raise CrvnnError(found[0].error)
     return found
+
+
+def absent(task: FileTask) -> dict[str, str]:
+    """Splits that do without their files, as published ones may, and which file is missing."""
+    _, *others = task.files
+    missing = {split: task.why_missing(split) for split in others if split not in task.named}
+    return {split: why for split, why in missing.items() if why}
 
 
 def _count(rows: Iterable[Row], findings: Findings, texts: dict[str, set[int]]) -> None:
@@ -127,7 +137,8 @@ def task_of(offer: Offer, directory: Path | None, sets: Sequence[str]) -> FileTa
     name = offer.component.name
     known = settings_of(offer)
     bare = evolve(offer, component=evolve(offer.component, example={}))  # an example is for the contract only
-    settings = dict(with_parameters(bare, sets).example)
+    own = [text.removeprefix("task.") for text in sets]  # as in a spec: there is nothing else to set
+    settings = dict(with_parameters(bare, own).example)
     if directory is not None:
         if "directory" not in known:
             files = f"; name its files with --set, as --set {next(iter(known))}=FILE" if known else ""
@@ -161,7 +172,8 @@ def check_command(
 ) -> None:
     """Read the files of the task NAME: rows, labels, lengths, and every row that is broken.
 
-    Exits with 1 if there are broken rows, or files that changed since 'crvnn data get' fetched them.
+    Exits with 1 if there are broken rows, or files that changed since 'crvnn data get' fetched them. A published split
+    that is missing is told of, and is no error.
 
     \b
     Examples:
@@ -178,12 +190,17 @@ def check_command(
         found = survey(task)
     altered = changed(task.directory) if "directory" in offer.component.parameters() else []
     broken = sum(findings.broken for findings in found)
+    left_out = absent(task)
     if as_json:
         splits = {findings.split: findings.plain(task.classes) for findings in found}
-        print_json({"task": name, "broken": broken, "changed": altered, "splits": splits})
+        print_json(
+            {"task": name, "broken": broken, "changed": altered, "missing": left_out, "splits": splits}
+        )
     else:
         for findings in found:
             _show(findings, task.classes)
+        for split, why in left_out.items():
+            click.echo(f"{split}: missing\n  {why}")
         for file in altered:
             click.echo(f"{task.directory / file} is not what was fetched: its checksum has changed")
         click.echo(f"{sum(findings.rows for findings in found):,} rows can be used, {broken:,} are broken.")

@@ -22,7 +22,17 @@ from attrs import frozen
 
 from crvnn_core.errors import CrvnnError, UnknownNameError, nearest
 from crvnn_core.files import replacing, write_atomically
-from crvnn_tasks.fetching import Patience, Report, fetch, fetch_text, forget, sha256_of, size_in_words
+from crvnn_tasks.fetching import (
+    Patience,
+    RefusedError,
+    Report,
+    check_address,
+    fetch,
+    fetch_text,
+    forget,
+    sha256_of,
+    size_in_words,
+)
 from crvnn_tasks.sources import DATASETS, SAME, Part
 
 RECORD = "checksums.json"
@@ -68,6 +78,8 @@ def get(
     if known not in DATASETS:
         names = ", ".join(DATASETS)
         raise UnknownNameError(f"there is no '{name}' to fetch.{nearest(name, DATASETS)}\nThere is {names}.")
+    if mirror:
+        check_address(mirror)
     got: list[Got] = []
     try:
         for part in DATASETS[known]:
@@ -119,10 +131,19 @@ def _get(part: Part, directory: Path, mirror: str, report: Report, patience: Pat
     """Fetch a part, check it, and put what is wanted of it under its final name."""
     url = f"{mirror.rstrip('/')}/{part.file}" if mirror else part.url
     expected, checked = part.sha256, "known"
-    if mirror and not expected:
-        expected, checked = _mirrored_sum(f"{url}.sha256", report, patience), "mirror"
     unfinished = directory / f"{part.file}.part"
-    digest = _fetch_checked(url, unfinished, expected, report, patience)
+    try:
+        if mirror and not expected:
+            expected, checked = _mirrored_sum(f"{url}.sha256", report, patience), "mirror"
+        digest = _fetch_checked(url, unfinished, expected, report, patience)
+    except RefusedError as error:
+        elsewhere = (
+            f"A mirror is to have {part.file} right under the address that --mirror gives. "
+            f"Without --mirror, the file comes from {part.url}"
+            if mirror
+            else "If the file has moved, --mirror URL takes it from somewhere else."
+        )
+        raise CrvnnError(f"{error}\n  {elsewhere}") from None
     if part.members:
         sums = _unpack(unfinished, part, directory)
         _remember(directory, sums, url)

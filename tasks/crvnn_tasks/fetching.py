@@ -49,6 +49,10 @@ class Patience:
     timeout: float = 30.0
 
 
+class RefusedError(CrvnnError):
+    """The server does not give the file: another one may have it."""
+
+
 class _PassingError(Exception):
     """What may work when it is tried again."""
 
@@ -77,6 +81,16 @@ def fetch_text(url: str, report: Report, patience: Patience) -> str | None:
                 raise _refusal(url, error) from None
 
     return _patiently(read, None, report, patience)
+
+
+def check_address(url: str) -> None:
+    """An error unless this is an address that can be fetched from; nothing is asked for."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # a bracket that never closes
+        raise CrvnnError(f"{url} is no address: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise CrvnnError(f"{url}: an address begins with http:// or https://, and names a host")
 
 
 def forget(part: Path) -> None:
@@ -216,8 +230,7 @@ def _receive_into(url: str, part: Path, response: Any, report: Report, facts: _F
 
 def _open(url: str, headers: Mapping[str, str], timeout: float) -> Any:
     """The server's answer; what may pass as ``_PassingError``."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise CrvnnError(f"{url}: an address begins with http:// or https://")
+    check_address(url)
     request = urllib.request.Request(
         url, headers={"User-Agent": "crvnn", "Accept-Encoding": "identity", **headers}
     )
@@ -247,14 +260,13 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:
     answer = f"{url}: the server answers {error.code} {error.reason}"
     if error.code in _PASSING:
         return _PassingError(answer)
-    return CrvnnError(f"{answer}.\n  If the file has moved, --mirror URL takes it from somewhere else.")
+    return RefusedError(f"{answer}.")
 
 
 def _check_kind(url: str, headers: Message) -> None:
     if headers.get_content_type() == "text/html":
-        raise CrvnnError(
-            f"{url}: a web page came instead of the file; the network may want you to sign in, or the file has moved.\n"
-            "  --mirror URL takes it from somewhere else."
+        raise RefusedError(
+            f"{url}: a web page came instead of the file; the network may want you to sign in, or the file has moved."
         )
 
 

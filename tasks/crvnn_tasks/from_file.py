@@ -35,6 +35,7 @@ _FORMATS = {
     ".json": "jsonl",
 }
 _TEXT = ["text"]
+_LONGEST_CELL = 2**31 - 1  # characters; more than this no system takes
 Sequences = tuple[tuple[str, ...], ...]
 
 
@@ -47,6 +48,9 @@ class Record:
     label: str = ""
     fault: str = ""
 
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.fault}"
+
 
 class FromFile(FileTask):
     """A CSV, TSV or JSONL file of the user's own: one text or a pair in each row, and a label.
@@ -57,15 +61,16 @@ class FromFile(FileTask):
     :param train: the file to train on.
     :param dev: the file for development; without one, some rows of the training file are held out.
     :param test: the file to test on; may be left out.
-    :param text: the column with the text, as in ``["review"]``, or the two columns of a pair.
+    :param text: the column with the text, or a list of it, as in ``["review"]``, or of the two columns of a pair.
     :param label: the column with the label.
     :param format: of all the files; ``auto`` goes by the ends of their names.
     :param tokens: what a token is: words and punctuation marks, whatever stands between spaces, or characters
         other than spaces.
     :param lower: make all letters small.
     :param min_count: tokens that training meets less often share one vector.
-    :param dev_share: of the training file, held out for development when there is no file for it. The text of a row
-        decides whether it is held out, so that more rows do not move the others. 0 for no development split.
+    :param dev_share: of the different texts of the training file, held out for development when there is no file for
+        it; at least one. Checksums of the texts decide which, so that more rows move few of the others. 0 for no
+        development split.
     :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
     """
 
@@ -74,7 +79,7 @@ class FromFile(FileTask):
         train: str,
         dev: str = "",
         test: str = "",
-        text: list[str] = _TEXT,
+        text: list[str] | str = _TEXT,
         label: str = "label",
         format: Literal["auto", "csv", "tsv", "jsonl"] = "auto",
         tokens: Literal["words", "spaces", "characters"] = "words",
@@ -84,12 +89,14 @@ class FromFile(FileTask):
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         super().__init__("", bad_rows)
-        self.text, self.label, self.arity = tuple(text), label, len(text)
+        self.text = (text,) if isinstance(text, str) else tuple(text)
+        self.label, self.arity = label, len(self.text)
         self.format, self.tokens, self.lower = format, tokens, lower
         self.min_count, self.dev_share = min_count, dev_share
         self._check(train)
         given = {"train": train, "dev": dev or (train if dev_share else ""), "test": test}
         self.files = {split: ((name,),) for split, name in given.items() if name}
+        self.named = frozenset(self.files)  # rows that are held out stand in a file that is named, too
         self.holds_out = not dev and dev_share > 0
         self._dev: frozenset[Sequences] | None = None
 
@@ -97,12 +104,7 @@ class FromFile(FileTask):
         if not train:
             raise ValueError("train must name a file")
         if len(self.text) not in (1, 2) or not all(self.text) or len(set(self.text)) != len(self.text):
-            example = (
-                "".join(self.text) if {len(name) for name in self.text} == {1} else "text"
-            )  # no list, but a text
-            raise ValueError(
-                f'text must be a list of one column, as in ["{example}"], or two, not {list(self.text)}'
-            )
+            raise ValueError(f'text must name one column, as in ["text"], or two, not {list(self.text)}')
         if not self.label or self.label in self.text:
             raise ValueError(f"label must name a column other than that of the text, not '{self.label}'")
         if self.min_count < 1:
@@ -114,10 +116,16 @@ class FromFile(FileTask):
     def classes(self) -> Sequence[str]:  # type: ignore[override]
         """The labels of the training file; numbers by size, others by name."""
         (path,) = self.paths("train")
-        labels = {record.label for record in self._records(path) if not record.fault}
+        labels, first = set(), None
+        for record in self._records(path):
+            if not record.fault:
+                labels.add(record.label)
+            elif first is None:
+                first = record
         if len(labels) < 2:
             only = f"only the label '{next(iter(labels))}'" if labels else "no label"
-            raise InputError(f"{path} has {only} in its column '{self.label}'; at least two are needed")
+            why = f"\n  Of the rows that cannot be read, this is the first: {first}" if first else ""
+            raise InputError(f"{path} has {only} in its column '{self.label}'; at least two are needed{why}")
         return tuple(sorted(labels, key=_by_size if all(map(_is_number, labels)) else str))
 
     @cached_property
@@ -179,7 +187,7 @@ class FromFile(FileTask):
         return self.holds_out and split in ("train", "dev")
 
     def _held_out(self, examples: Sequence[Example]) -> frozenset[Sequences]:
-        """The texts for development: those whose checksum is small, and at least one; equal ones stay together."""
+        """The texts for development: so many of the smallest checksums, and at least one; equal ones stay together."""
         ranks = {example.sequences: _rank(example.sequences) for example in examples}
         if len(ranks) < 2:
             raise InputError(
@@ -187,7 +195,7 @@ class FromFile(FileTask):
                 "name a file for it (task.dev), or do without (task.dev_share=0)"
             )
         order = sorted(ranks, key=lambda sequences: (ranks[sequences], sequences))
-        count = sum(rank < self.dev_share for rank in ranks.values())
+        count = round(self.dev_share * len(order))
         return frozenset(order[: min(max(count, 1), len(order) - 1)])
 
     def _records(self, path: Path) -> Iterator[Record]:
@@ -249,7 +257,11 @@ class FromFile(FileTask):
 
 
 def _csv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
-    """The rows of a CSV file, with the line on which each begins; what is wrong with one as a text."""
+    """The rows of a CSV file, with the line on which each begins; what is wrong with one as a text.
+
+    Quotation marks that take several lines into a faulty row are an error: which of these are rows, nobody can tell.
+    """
+    csv.field_size_limit(_LONGEST_CELL)
     with open_text(path, newline="") as file:
         reader = csv.reader(file, strict=True)
         while True:
@@ -257,14 +269,26 @@ def _csv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
             try:
                 row = next(reader, None)
             except csv.Error as error:
-                unclosed = "unexpected end" in str(error)
-                what = "one that opens here never closes" if unclosed else str(error)
-                yield line, f"the quotation marks do not fit: {what}"
+                fault = _csv_fault(error)
+                if reader.line_num > line:
+                    raise InputError(
+                        f"{path}:{line}: {fault}; the row that begins here would reach to line {reader.line_num}.\n"
+                        "  Put the quotation marks of this row right; bad_rows=skip cannot leave it out."
+                    ) from None
+                yield line, fault
                 continue
             if row is None:
                 return
             if row:
                 yield line, row
+
+
+def _csv_fault(error: csv.Error) -> str:
+    if "unexpected end" in str(error):
+        return "the quotation marks do not fit: one of them never closes"
+    if "expected after" in str(error):
+        return f"the quotation marks do not fit: {error}"
+    return f"the row cannot be read: {error}"
 
 
 def _tsv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:

@@ -118,6 +118,7 @@ class Snli(Nli):
     ) -> None:
         super().__init__(directory, max_tokens, bad_rows)
         given = {"train": train, "dev": dev, "test": test}
+        self.named = frozenset(split for split, name in given.items() if name)
         self.files = {
             split: _names(name, f"snli_1.0_{split}.jsonl", f"{split}.jsonl") for split, name in given.items()
         }
@@ -154,6 +155,8 @@ class Mnli(Nli):
     ) -> None:
         super().__init__(directory, max_tokens, bad_rows)
         self.snli = _snli(Path(with_snli), bad_rows) if with_snli else None
+        given = {"train": train, "dev": dev, "mismatched": mismatched}
+        self.named = frozenset(split for split, name in given.items() if name)
         self.files = {
             "train": _names(train, "multinli_1.0_train.jsonl", "train.jsonl"),
             "dev": _names(dev, "multinli_1.0_dev_matched.jsonl", "dev_matched.jsonl", "dev.jsonl"),

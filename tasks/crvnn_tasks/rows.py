@@ -46,6 +46,10 @@ class FileTask(Task):
     files: dict[str, tuple[tuple[str, ...], ...]]
     #: Where to get them.
     source: str = ""
+    #: Splits whose file the user names: it must be there, where the training files are.
+    named: frozenset[str] = frozenset()
+    #: Whether the examples are made, and no file is read.
+    made: bool = False
 
     def __init__(self, directory: str, bad_rows: Literal["stop", "skip"] = "stop") -> None:
         self.directory = Path(directory)
@@ -58,9 +62,15 @@ class FileTask(Task):
 
     @cached_property
     def splits(self) -> Sequence[str]:  # type: ignore[override]
-        """Training, and the splits whose files are there; all of them, when the data is somewhere else."""
+        """Training, and the splits whose files are there; all of them, when the data is somewhere else.
+
+        A file that the user names is never left out: it is an error if it is missing beside the training files.
+        """
         train, *others = self.files
         there = [split for split in self.files if self.paths(split, missing="ignore")]
+        for split in others:
+            if train in there and split in self.named:
+                self.paths(split)
         return (train, *(split for split in others if split in there)) if there else tuple(self.files)
 
     @cached_property
@@ -79,9 +89,20 @@ class FileTask(Task):
             if there is None and missing == "ignore":
                 return []
             if there is None:
-                raise CrvnnError(_missing(self.directory, names, self.source))
+                source = "" if split in self.named else self.source
+                raise CrvnnError(_missing(self.directory, names, source))
             found.append(there)
         return found
+
+    def why_missing(self, split: str) -> str:
+        """Which file of a split is not there, and where it comes from; nothing if all are, or no split is called so."""
+        if self.made or split not in self.files:
+            return ""
+        try:
+            self.paths(split)
+        except CrvnnError as error:
+            return str(error)
+        return ""
 
     def examples(self, split: str, seed: int) -> Iterator[Example]:
         for path in self.paths(split):

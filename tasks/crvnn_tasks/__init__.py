@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crvnn_core import Component, hookimpl
+from crvnn_core import Component, TrainedModel, hookimpl
 
 if TYPE_CHECKING:
     import click
@@ -28,6 +29,14 @@ def crvnn_tasks() -> Iterable[Component]:
             summary="your own CSV, TSV or JSONL: a text or a pair, and a label",
             example={"train": "train.csv"},
         ),
+    ]
+
+
+@hookimpl
+def crvnn_models() -> Iterable[TrainedModel]:
+    here = Path(__file__).parent / "models"
+    return [
+        TrainedModel("listops", str(here / "listops"), summary="ListOps, width 64, trained on a processor")
     ]
 
 

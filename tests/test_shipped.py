@@ -33,7 +33,7 @@ def test_the_command_line_knows_it_by_name():
     result = CliRunner().invoke(main, ["predict", "listops", "[MAX 2 9 [MIN 4 7 ] 0 ]", "--json"])
     (answer,) = json.loads(result.stdout)
     assert answer["label"] == "9"
-    assert answer["trees"][0].count("(") == 7  # eight tokens
+    assert answer["trees"][0].count("(") == 8  # nine tokens
 
 
 def test_it_is_right_on_nine_of_ten_expressions_that_it_never_saw(shipped):

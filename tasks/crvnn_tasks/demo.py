@@ -54,8 +54,10 @@ def demo(steps: int, seed: int) -> None:
     click.echo(f"   {score.accuracy:.0%} of {score.examples} held-out expressions right (chance is 10%).")
     _answer(assembly, _QUESTIONS)
     click.echo(
-        "\nThe paper's 99.6% takes hours of training; this was a glimpse. Next: 'crvnn assemble --help' to compose a\n"
-        "variant of your own, 'crvnn list' to see the parts, docs/tutorial/your-first-cell.md to write one."
+        "\nThis was a glimpse; a model that was trained for two hours comes with the package. Next:\n"
+        "  crvnn predict listops '[MAX 1 [SM 7 5 ] 2 ]' --trees   asks it\n"
+        "  crvnn train tasks/specs/from-file.toml                 trains on a CSV file like one of yours\n"
+        "  crvnn assemble --help                                  tells how to compose a variant"
     )
 
 

@@ -111,9 +111,11 @@ def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) ->
     }
     encoder = None if problems else build("encoder", spec.model.encoder, width=width, **parts)
     model = None if encoder is None else _model(spec, task, embedding, encoder, lexicon, offers)
-    shaped = list(model.parameters()) if model else [torch.nn.Parameter(torch.zeros(2, 2))]
-    build("optimizer", spec.training.optimizer, params=shaped)
-    observers = [build("observer", part) for part in spec.training.observers]
+    observers: list[Observer] = []
+    if lexicon is None:  # else it is to be used, not trained
+        shaped = list(model.parameters()) if model else [torch.nn.Parameter(torch.zeros(2, 2))]
+        build("optimizer", spec.training.optimizer, params=shaped)
+        observers = [build("observer", part) for part in spec.training.observers]
     if model is None or problems:
         raise SpecError(problems)
     return Assembly(spec, task, model, observers, offers, catalog, tuple(embedding.notes))

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, Example, InputError, Score
+from crvnn_core import CrvnnError, Example, InputError, Score, evaluation
 from crvnn_core.data import collate
 from crvnn_core.evaluation import evaluate
 from small import Letters, variant
@@ -154,3 +154,33 @@ def test_a_result_can_be_written_as_json(assembly, examples):
     assert result.total.metrics() == {
         "loss": result.total.loss, "accuracy": result.total.accuracy, "depth": result.total.depth
     }  # fmt: skip
+
+
+def test_when_memory_runs_out_an_evaluation_goes_on_in_smaller_portions(monkeypatch):
+    assembly = variant()
+    examples = list(assembly.task.examples("dev", 0))
+    whole = evaluate(assembly.model, assembly.task, examples)
+    sizes = []
+
+    def narrow(model, group, device):
+        if len(group) > 3:
+            raise torch.OutOfMemoryError("no memory left")
+        sizes.append(len(group))
+        return facts(model, group, device)
+
+    facts = evaluation._facts
+    monkeypatch.setattr(evaluation, "_facts", narrow)
+    again = evaluate(assembly.model, assembly.task, examples)
+    assert max(sizes) <= 3
+    assert again.total.accuracy == whole.total.accuracy
+    assert again.total.loss == pytest.approx(whole.total.loss, abs=1e-6)
+
+
+def test_memory_that_does_not_suffice_for_one_example_is_a_clear_error(monkeypatch):
+    def never(model, group, device):
+        raise torch.OutOfMemoryError("no memory left")
+
+    assembly = variant()
+    monkeypatch.setattr(evaluation, "_facts", never)
+    with pytest.raises(CrvnnError, match=r"memory ran out while evaluating an example of \d+ tokens"):
+        evaluate(assembly.model, assembly.task, list(assembly.task.examples("dev", 0)))

@@ -269,3 +269,38 @@ def test_the_threads_that_took_part_are_written_down(tmp_path):
     train(variant("training.steps=1"), tmp_path / "run")
     found = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert found["threads"] == torch.get_num_threads()
+
+
+# One process at a time.
+
+
+def test_two_processes_cannot_train_in_one_directory(run):
+    longer = variant("training.steps=40")
+    with run.alone(), pytest.raises(CrvnnError, match="another process is training in"):
+        train(longer, run.path, resume=True)
+    assert train(longer, run.path, resume=True).step == 40
+
+
+def test_what_a_killed_process_left_half_written_is_removed(run):
+    rests = [run.last.parent / ".last.safetensors.x1", run.path / ".weights.safetensors.y2"]
+    for rest in rests:
+        rest.write_bytes(b"half")
+    train(variant("training.steps=31"), run.path, resume=True)
+    assert not any(rest.exists() for rest in rests)
+    assert not (run.path / ".lock").exists()
+
+
+def test_a_finished_run_without_its_checkpoints_is_not_begun_anew(run):
+    run.last.unlink()
+    run.best.unlink()
+    before = run.weights.read_bytes()
+    with pytest.raises(CrvnnError, match=r"last.safetensors is missing; without it this run cannot go on"):
+        train(variant("training.steps=40"), run.path, resume=True)
+    assert run.weights.read_bytes() == before
+
+
+def test_a_spec_that_was_cut_short_is_damaged_and_not_filled_up_with_defaults(run):
+    text = run.spec.read_text()
+    run.spec.write_text(text[: text.index("[training]")])
+    with pytest.raises(CrvnnError, match=r"spec.toml is damaged"):
+        load(run.path, catalog_with())

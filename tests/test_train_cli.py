@@ -420,3 +420,30 @@ def test_a_damaged_run_is_one_clear_message(letters_run, here):
     result = run("predict", "a", "b", "--plugin", PLUGIN, code=2)
     assert result.stderr.startswith("crvnn: a/weights.safetensors is damaged: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+# What may change when a run is taken up.
+
+
+def test_what_changes_when_a_run_is_taken_up_is_written_down(letters_run, here):
+    shutil.copytree(letters_run, here / "a")
+    sets = ("--set", "training.steps=33", "--set", "training.optimizer.learning_rate=0.005")
+    run("train", "--plugin", PLUGIN, "--resume", "a", *sets)
+    text = (here / "a" / "spec.toml").read_text()
+    assert "steps = 33" in text
+    assert "learning_rate = 0.005" in text
+    (last,) = [row for row in metrics_of(here / "a") if row["step"] == 33 and row["kind"] == "train"]
+    assert last["learning_rate"] == 0.005
+
+
+def test_a_group_of_seeds_is_not_mixed_with_another_experiment(here):
+    run("train", *options(*QUICK), "--out", "g", "--seeds", "2")
+    before = contents(here / "g")
+    for more in (("--seeds", "3"), ()):
+        result = run("train", *options(*QUICK, "model.width=4"), "--out", "g", *more, code=2)
+        assert "g holds a run already" in result.stderr
+    assert contents(here / "g") == before
+
+
+def test_a_precision_may_be_written_as_a_number():
+    run("train", *options(*QUICK, "training.precision=64"), "--out", "p")

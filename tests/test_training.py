@@ -698,3 +698,51 @@ def test_a_run_that_is_taken_up_no_longer_needs_its_start(tmp_path):
     trained(*sets, out=tmp_path / "second")
     (tmp_path / "first").rename(tmp_path / "elsewhere")
     assert train(variant(*sets, "training.steps=5"), tmp_path / "second", resume=True).step == 5
+
+
+# The development split.
+
+
+class WithoutDevelopment(Letters):
+    splits = ("train", "test")
+
+
+def test_the_test_split_is_never_taken_for_development(tmp_path):
+    assembly = variant(task=WithoutDevelopment)
+    outcome = train(assembly, tmp_path / "run")
+    notes = notes_of(assembly)
+    assert "evaluated" not in notes.kinds
+    assert outcome.best_step == outcome.step == 6
+    assert list(outcome.results) == ["test"]
+    kinds = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert any("no development split" in row.get("message", "") for row in kinds)
+
+
+def test_another_split_may_be_named_for_development():
+    class Named(Letters):
+        splits = ("train", "validation")
+        development = "validation"
+
+    assembly = variant(task=Named)
+    assert list(train(assembly).results) == ["validation"]
+    assert "evaluated" in notes_of(assembly).kinds
+
+
+def test_a_missing_split_is_missed_before_training():
+    class Missing(Letters):
+        def examples(self, split, seed):
+            if split == "test":
+                raise CrvnnError("there is no test.txt")
+            return super().examples(split, seed)
+
+    assembly = variant(task=Missing)
+    with pytest.raises(CrvnnError, match=r"there is no test.txt"):
+        train(assembly)
+    assert notes_of(assembly).kinds == []
+
+
+def test_an_assembly_left_in_evaluation_is_trained_with_its_dropout():
+    assembly = variant("model.input_dropout=0.5")
+    assembly.model.eval()
+    train(assembly)
+    assert differences(weights(assembly), weights(trained("model.input_dropout=0.5"))) == []

@@ -91,8 +91,7 @@ def batches(
 def split_examples(task: Task, split: str, seed: int) -> Iterator[Example]:
     """The examples of a split, each of them checked."""
     if split not in task.splits:
-        missing = getattr(task, "why_missing", None)  # a task of files knows which one is not there
-        if missing is not None and (reason := missing(split)):
+        if reason := task.why_missing(split):
             raise InputError(reason)
         raise UnknownNameError(
             f"no split is called '{split}'.{nearest(split, task.splits)} There are {', '.join(task.splits)}."

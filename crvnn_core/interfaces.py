@@ -186,6 +186,10 @@ class Task(ABC):
         """The examples in a file of the form that this task reads."""
         raise CrvnnError("this task reads no files")
 
+    def why_missing(self, split: str) -> str:
+        """Why a split is not among ``splits`` although it could be, for messages: a file that is not there, say."""
+        return ""
+
     def bucket(self, example: Example) -> str:
         """The group that an example is counted in when results are reported; empty for none."""
         return ""

@@ -36,6 +36,11 @@ class RunDirectory:
         return self.path / "seeds.toml"
 
     @property
+    def summary(self) -> Path:
+        """The figures of a group of runs."""
+        return self.path / "summary.json"
+
+    @property
     def lexicon(self) -> Path:
         """The tokens and classes that the model knows."""
         return self.path / "vocabulary.json"

@@ -237,9 +237,8 @@ class Trainer:
         assert norm is not None
         *numbers, size = torch.cat([self._sum(facts), norm.detach().float().reshape(1)]).tolist()
         exhausted = self.scaler is not None and self.scaler.get_scale() < _LEAST_SCALE
-        overflows = (
-            self.scaler is not None and not exhausted
-        )  # which the scaler deals with by skipping the step
+        # An overflow is nothing to worry about as long as the scaler can deal with it: it skips the step.
+        overflows = self.scaler is not None and not exhausted
         if not math.isfinite(numbers[0]) or not (math.isfinite(size) or overflows):
             self._fail(
                 examples, f"the loss is {numbers[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
@@ -278,7 +277,7 @@ class Trainer:
         )
 
     def _share(self, examples: Sequence[Example]) -> Sequence[Example]:
-        """This process's part of a batch: every so manieth example."""
+        """This process's part of a batch: every n-th example of n processes."""
         return examples[self.fabric.global_rank :: self.fabric.world_size]
 
     def _accumulate(self, examples: Sequence[Example]) -> Tensor:

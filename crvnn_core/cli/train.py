@@ -96,7 +96,8 @@ def train_command(
     if summary:
         from crvnn_core.run import RunDirectory
 
-        RunDirectory(directory).write_json(directory / "summary.json", summary)
+        run = RunDirectory(directory)
+        run.write_json(run.summary, summary)
     if as_json:
         runs = {str(path): _plain(outcome) for path, outcome in outcomes.items()}
         print_json({"directory": str(directory), "runs": runs, "summary": summary})
@@ -131,6 +132,7 @@ def _begun(
 
     from crvnn_core.errors import CrvnnError
     from crvnn_core.launching import launched
+    from crvnn_core.run import RunDirectory
     from crvnn_core.spec import read_spec, write_spec
 
     spec = read_spec(session.catalog, path, preset=preset, parts=parts, sets=sets)
@@ -144,9 +146,10 @@ def _begun(
         for seed in range(spec.seed, spec.seed + seeds)
     }
     if fabric.is_global_zero:
-        if (directory / "spec.toml").exists() or (directory / "seeds.toml").exists() or _seeds_in(directory):
+        group = RunDirectory(directory)
+        if group.spec.exists() or group.seeds.exists() or _seeds_in(directory):
             raise CrvnnError(f"{directory} holds a run already; choose another --out, or --resume it")
-        write_spec(spec, directory / "seeds.toml", [f"trained from {seeds} seeds"])
+        write_spec(spec, group.seeds, [f"trained from {seeds} seeds"])
         for run in specs:
             run.mkdir(parents=True, exist_ok=True)
     fabric.barrier()
@@ -168,7 +171,7 @@ def _taken_up(session: Session, directory: Path, sets: Sequence[str]) -> Group:
             specs[path] = read_spec(session.catalog, run.spec, sets=sets)
         else:  # one of several seeds, that had not begun
             seed = f"seed={path.name.removeprefix('seed-')}"
-            specs[path] = read_spec(session.catalog, directory / "seeds.toml", sets=[*sets, seed])
+            specs[path] = read_spec(session.catalog, RunDirectory(directory).seeds, sets=[*sets, seed])
     return Group(launched(next(iter(specs.values())).training), directory, specs, resumed=True)
 
 
@@ -198,11 +201,12 @@ def _check_changes(sets: Sequence[str]) -> None:
 def _train(session: Session, group: Group) -> dict[Path, Outcome]:
     """One run after another, until one is interrupted."""
     from crvnn_core.assembly import assemble
+    from crvnn_core.run import RunDirectory
     from crvnn_core.training import train
 
     outcomes: dict[Path, Outcome] = {}
     for path, spec in group.specs.items():
-        resume = (path / "spec.toml").exists() and group.resumed
+        resume = group.resumed and RunDirectory(path).spec.exists()
         assembly = assemble(spec, session.catalog)
         if group.fabric.is_global_zero:
             click.echo(

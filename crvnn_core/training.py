@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import random
 import signal
 import sys
 import threading
 import time
 import tomllib
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
-from attrs import asdict, define, frozen
+from attrs import asdict, frozen
 from lightning_fabric import Fabric
 from torch import Tensor
 
@@ -25,43 +23,21 @@ from crvnn_core import checkpoint
 from crvnn_core.assembly import Assembly
 from crvnn_core.audience import Audience
 from crvnn_core.data import (
-    collate,
     epoch_batches,
     example_length,
-    padded_size,
     split_examples,
-    within_budget,
 )
-from crvnn_core.errors import CrvnnError, InputError, PluginError
+from crvnn_core.errors import CrvnnError, PluginError
 from crvnn_core.evaluation import Result, evaluate
 from crvnn_core.interfaces import Example, Observer
 from crvnn_core.launching import launched
-from crvnn_core.memory import free, out_of_memory
 from crvnn_core.metrics import JsonLines
 from crvnn_core.model import Model
 from crvnn_core.run import RunDirectory
 from crvnn_core.schedule import set_progress
 from crvnn_core.spec import spec_text, write_spec
+from crvnn_core.stepping import Position, Stepper, summed
 from crvnn_core.weights import begin_with, load_weights, saved_weights
-
-_LEAST_SCALE = 1e-4  # of half-precision losses; below this nothing but overflow is left
-
-
-@define
-class Position:
-    """How far training has come."""
-
-    epoch: int = 0
-    batch: int = 0  # the next one of the epoch
-    step: int = 0
-    best: float | None = None  # of what is watched; larger is better
-    best_step: int = 0
-    stale: int = 0  # looks since it improved
-    plateau: int = 0  # looks since it improved or the learning rate was halved
-    halvings: int = 0
-    tokens: int = 0  # that go through the model at a time; shrinks when memory runs out
-    total: int = 0  # steps in all
-    limits: tuple[int, int] = (0, 0)  # epochs and steps that the total was reckoned from
 
 
 @frozen
@@ -146,7 +122,17 @@ class Trainer:
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.position = Position(tokens=self.spec.tokens)
         self.audience = Audience(list(self._observers()))
-        self.scaler: Any = getattr(fabric._precision, "scaler", None)  # of half-precision losses
+        self.stepper = Stepper(
+            fabric=fabric,
+            model=self.model,
+            fast_model=self.fast_model,
+            fast_optimizer=self.fast_optimizer,
+            position=self.position,
+            seed=assembly.spec.seed,
+            clip=self.spec.clip,
+            directory=run,
+            note=self._note,
+        )
         self.interrupted = False
         self._epoch: list[list[Example]] = []
         self._dev: list[Example] | None = None
@@ -200,7 +186,7 @@ class Trainer:
         """Whether any of the processes was interrupted: all of them must take the same number of steps."""
         if self.fabric.world_size == 1:
             return self.interrupted
-        return bool(self._sum(torch.tensor(float(self.interrupted), device=self.fabric.device)) > 0)
+        return bool(summed(self.fabric, torch.tensor(float(self.interrupted), device=self.fabric.device)) > 0)
 
     # One step.
 
@@ -210,7 +196,7 @@ class Trainer:
         set_progress(self.model, (position.step + 1) / position.total)
         self._set_learning_rate()
         began = time.perf_counter()
-        metrics = self._update(examples)
+        metrics = self.stepper.update(examples)
         position.step += 1
         position.batch += 1
         if position.batch == len(self._epoch):
@@ -227,111 +213,6 @@ class Trainer:
             self._save(best=False)
         if position.batch == 0 and not last:
             self._load_epoch()
-
-    def _update(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Take one step on these examples: the gradient, its check, the optimizer."""
-        facts = self._gradient(examples)
-        norm = self.fabric.clip_gradients(
-            self.fast_model, self.fast_optimizer, max_norm=self.spec.clip, error_if_nonfinite=False
-        )
-        assert norm is not None
-        *numbers, size = torch.cat([self._sum(facts), norm.detach().float().reshape(1)]).tolist()
-        exhausted = self.scaler is not None and self.scaler.get_scale() < _LEAST_SCALE
-        # An overflow is nothing to worry about as long as the scaler can deal with it: it skips the step.
-        overflows = self.scaler is not None and not exhausted
-        if not math.isfinite(numbers[0]) or not (math.isfinite(size) or overflows):
-            self._fail(
-                examples, f"the loss is {numbers[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
-            )
-        self.fast_optimizer.step()
-        means = (number / len(examples) for number in numbers)
-        return dict(zip(("loss", "accuracy", "depth"), means, strict=True))
-
-    def _gradient(self, examples: Sequence[Example]) -> Tensor:
-        """The gradient of a batch; if memory runs out, again in smaller portions."""
-        while True:
-            try:
-                return self._accumulate(examples)
-            except InputError as error:  # the data was checked, so this comes from the weights
-                self._fail(examples, str(error))
-            except RuntimeError as error:
-                if not out_of_memory(error):
-                    raise
-                cause = error.with_traceback(None)  # which would keep alive what has to go
-            self._shrink(examples, cause)
-
-    def _shrink(self, examples: Sequence[Example], cause: RuntimeError) -> None:
-        mine = self._share(examples)
-        largest = max(padded_size(group) for group in within_budget(mine, self.position.tokens))
-        step = self.position.step + 1
-        if self.fabric.world_size > 1 or max(map(example_length, mine)) >= largest:
-            raise CrvnnError(
-                f"memory ran out at step {step}, with {largest:,} tokens at a time. "
-                f"Set training.tokens to less than that. {self._last_good()}"
-            ) from cause
-        self.position.tokens = max(largest // 2, 1)
-        free()
-        self._note(
-            f"memory ran out at step {step} with {largest:,} tokens at a time; "
-            f"going on with at most {self.position.tokens:,} (the batch stays as it is)"
-        )
-
-    def _share(self, examples: Sequence[Example]) -> Sequence[Example]:
-        """This process's part of a batch: every n-th example of n processes."""
-        return examples[self.fabric.global_rank :: self.fabric.world_size]
-
-    def _accumulate(self, examples: Sequence[Example]) -> Tensor:
-        """Leave the gradient of the whole batch in the parameters, in portions that fit.
-
-        The result is this process's loss, right answers and depth, summed over its examples.
-        """
-        self._seed_step()
-        self.fast_optimizer.zero_grad()
-        mine = self._share(examples)
-        groups = within_budget(mine or examples[:1], self.position.tokens)
-        facts = torch.zeros(3, device=self.fabric.device)
-        for number, group in enumerate(groups, 1):
-            batch = collate(group, self.model.vocabulary).to(self.fabric.device)
-            counted = len(group) if mine else 0  # a process without a share still takes part in the sums
-            waiting = number < len(groups) and self.fabric.world_size > 1
-            with self.fabric.no_backward_sync(self.fast_model, enabled=waiting):
-                output = self.fast_model(batch)
-                loss = output.loss(batch.labels)
-                # DDP averages over processes, so each one counts for its share of the whole batch.
-                self.fabric.backward(loss * (counted * self.fabric.world_size / len(examples)))
-            right = (output.logits.argmax(-1) == batch.labels).sum()
-            depth = torch.stack([encoding.steps for encoding in output.encodings]).float().mean()
-            means = torch.stack([loss.detach().float(), right.float() / len(group), depth])
-            facts += means * counted
-        return facts
-
-    def _seed_step(self) -> None:
-        """Whatever is random in a step follows from the seed, the step and the process, wherever it was taken up."""
-        import numpy as np
-
-        words = f"{self.assembly.spec.seed} {self.position.step} {self.fabric.global_rank}"
-        number = zlib.crc32(words.encode())
-        torch.manual_seed(number)
-        random.seed(number)
-        np.random.seed(number)
-
-    def _fail(self, examples: Sequence[Example], what: str) -> NoReturn:
-        position = self.position
-        parts = [f"{what} at step {position.step + 1} (batch {position.batch} of epoch {position.epoch})"]
-        parts[0] += ", and the weights were not changed by it."
-        if self.directory is not None:
-            if self.fabric.is_global_zero:
-                lines = [json.dumps({"sequences": e.sequences, "label": int(e.label)}) for e in examples]
-                self.directory.failed_batch.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            parts.append(f"Its examples are in {self.directory.failed_batch}.")
-        parts.append(self._last_good())
-        parts.append("A smaller learning rate may help (--set training.optimizer.learning_rate=...).")
-        raise CrvnnError(" ".join(parts))
-
-    def _last_good(self) -> str:
-        if self.directory is None or not self.directory.last.exists():
-            return "There is no checkpoint yet."
-        return f"The last good checkpoint is {self.directory.last}."
 
     def _set_learning_rate(self) -> None:
         factor = 0.5**self.position.halvings
@@ -384,7 +265,7 @@ class Trainer:
                 examples,
                 tokens=self.position.tokens,
                 share=(self.fabric.global_rank, self.fabric.world_size),
-                gather=self._sum if self.fabric.world_size > 1 else None,
+                gather=partial(summed, self.fabric) if self.fabric.world_size > 1 else None,
             )
 
     def _finish(self, splits: Sequence[str]) -> dict[str, Result]:
@@ -425,7 +306,7 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "position": asdict(self.position),
             "random": checkpoint.random_states(),
-            "scaler": self.scaler.state_dict() if self.scaler is not None else {},
+            "scaler": self.stepper.scaler.state_dict() if self.stepper.scaler is not None else {},
         }
 
     def take_up(self, state: Mapping[str, Any]) -> None:
@@ -433,10 +314,10 @@ class Trainer:
         try:
             load_weights(self.model, state["model"], Path("the last checkpoint"))
             self.optimizer.load_state_dict(state["optimizer"])
-            self.position = Position(**state["position"])
+            self.position = self.stepper.position = Position(**state["position"])
             checkpoint.restore_random_states(state["random"])
-            if self.scaler is not None and state["scaler"]:
-                self.scaler.load_state_dict(state["scaler"])
+            if self.stepper.scaler is not None and state["scaler"]:
+                self.stepper.scaler.load_state_dict(state["scaler"])
         except (KeyError, TypeError, ValueError) as error:
             raise CrvnnError(f"the last checkpoint does not fit this run: {error!r}") from error
 
@@ -475,13 +356,6 @@ class Trainer:
 
     def _note(self, message: str) -> None:
         self.audience.tell("noted", message)
-
-    def _sum(self, tensor: Tensor) -> Tensor:
-        if self.fabric.world_size == 1:
-            return tensor
-        total = self.fabric.all_reduce(tensor, reduce_op="sum")
-        assert isinstance(total, Tensor)
-        return total
 
     @contextlib.contextmanager
     def _stopping_gently(self) -> Iterator[None]:

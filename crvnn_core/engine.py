@@ -8,8 +8,10 @@ from typing import Literal
 import torch
 from attrs import define, field
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from crvnn_core.errors import ContractError
+from crvnn_core.hard import compose_hard
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
 from crvnn_core.neighbourhoods import Remembered
 from crvnn_core.precision import at_least_float32, autocasting
@@ -25,6 +27,11 @@ class Recursion(Encoder):
     :param penalise: charge it to ``all`` sequences, or only to those ``unhalted`` when their steps ran out.
     :param max_steps: take at most this many steps; 0 for no such limit.
     :param extra_steps: a sequence of n tokens takes at most n - 1 steps, and these in addition.
+    :param shortcuts: positions that no longer exist leave their sequence, and the cell runs only where it changes
+        something; false to work on everything to the end.
+    :param drop: how much existence may be lost between two positions that stay; 0 for none, which is exact.
+    :param skip: the cell is left out where left(c), times what still exists, is at most this; 0 is exact.
+    :param checkpoint: keep only the nodes of each step for the backward pass and work out the rest again.
     """
 
     def __init__(
@@ -40,39 +47,87 @@ class Recursion(Encoder):
         penalise: Literal["all", "unhalted"] = "all",
         max_steps: int = 0,
         extra_steps: int = 0,
+        shortcuts: bool = True,
+        drop: float = 0.0,
+        skip: float = 0.0,
+        checkpoint: bool = False,
     ) -> None:
         super().__init__(width)
         if max_steps < 0 or extra_steps < 0 or not 0 <= halt_penalty < math.inf:
             raise ValueError("max_steps, extra_steps and halt_penalty cannot be negative, nor infinite")
+        if not 0 <= drop < 1 or not 0 <= skip < 1:
+            raise ValueError(f"drop and skip must be at least 0 and below 1, not {drop} and {skip}")
         if penalise not in ("all", "unhalted"):
             raise ValueError(f"penalise must be 'all' or 'unhalted', not {penalise!r}")
         self.retriever, self.scorer, self.decision = retriever, scorer, decision
         self.cell, self.halting = cell, halting
         self.halt_penalty, self.penalise = halt_penalty, penalise
         self.max_steps, self.extra_steps = max_steps, extra_steps
+        self.shortcuts, self.drop, self.skip, self.checkpoint = shortcuts, drop, skip, checkpoint
+        #: Whether to decide for real and compose along one tree (see ``crvnn_core.hard``), for inference only.
+        self.hard = False
         self.start = nn.Parameter(torch.randn(width)) if boundaries else None
         self.end = nn.Parameter(torch.randn(width)) if boundaries else None
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+        if self.hard:
+            return compose_hard(self, inputs, mask, Finished(self), trace)
         state = self.begin(inputs, mask)
-        finished = _Finished(self)
-        recorder = Recorder(mask, state.exists.dtype, self._offset) if trace else None
+        finished = Finished(self)
+        recorder = Recorder(mask, state.exists.dtype) if trace else None
         going_on: State | None = finished.retire(state)
         while going_on is not None:
-            compose, state = self.step(going_on)
+            compose, state = self._recomputed(going_on) if self.checkpoint else self.step(going_on)
             if recorder is not None:
-                recorder.record(state.rows, compose, state.exists)
+                recorder.record(state, compose, state.exists)
             going_on = finished.retire(state)
         return finished.encoding(recorder)
 
     def step(self, state: State) -> tuple[Tensor, State]:
         """One pass over every sequence: the composition probabilities, and the state after them."""
         near = self._neighbours(state)
-        compose = self._decide(state, near)  # c [B, N]
+        compose = self.decide(state, near)  # c [B, N]
         gained = near.left(compose) * state.tokens  # left(c) [B, N]
-        parent = self._compose(near.left(state.nodes), state.nodes)  # [B, N, s]
-        nodes = torch.lerp(state.nodes, parent, gained.to(parent.dtype).unsqueeze(-1))
-        return compose, state.advance(nodes, state.exists * (1 - compose), gained)
+        exists = state.exists * (1 - compose)
+        nodes = self._mix(near.left(state.nodes), state.nodes, gained, exists)  # [B, N, s]
+        return compose, state.advance(nodes, exists, gained)
+
+    def _recomputed(self, state: State) -> tuple[Tensor, State]:
+        """The same step; the backward pass makes its intermediate results again."""
+        found: tuple[Tensor, State] = checkpoint(self.step, state, use_reentrant=False)
+        return found
+
+    def _mix(self, left: Tensor, nodes: Tensor, gained: Tensor, exists: Tensor) -> Tensor:
+        """Parents in the measure of left(c), the nodes as they were in the rest."""
+        where = self._changing(gained, exists)
+        if where is None:
+            return torch.lerp(nodes, self.compose(left, nodes), gained.to(nodes.dtype).unsqueeze(-1))
+        all_nodes = nodes.flatten(0, 1)
+        own = all_nodes.index_select(0, where)
+        parent = self.compose(left.flatten(0, 1).index_select(0, where), own)
+        share = gained.flatten().index_select(0, where).to(nodes.dtype).unsqueeze(-1)
+        return all_nodes.index_copy(0, where, torch.lerp(own, parent, share)).view_as(nodes)
+
+    def _changing(self, gained: Tensor, exists: Tensor) -> Tensor | None:
+        """The positions [m], of all sequences in a row, whose nodes change and still matter; ``None`` for all.
+
+        Counting them makes the host wait for the device, so this is done only where that costs nothing.
+        """
+        if not (self._may_leave_out() and looking_is_free(gained)):
+            return None
+        weight = gained.detach() * exists.detach()
+        where = (weight > self.skip).flatten().nonzero().squeeze(1)
+        return where if len(where) < _WORTH * weight.numel() else None
+
+    def _may_leave_out(self) -> bool:
+        """Whether what has no weight may be left out: it may not where it still has a gradient."""
+        return self.shortcuts and (self.decision.fades or not torch.is_grad_enabled())
+
+    def staying(self, state: State) -> Tensor:
+        """Which positions go on to the next step [B, N]."""
+        if self.retriever.reach is None and self._may_leave_out():
+            return state.survivors(self.drop)
+        return state.present
 
     def _neighbours(self, state: State) -> Neighbourhood:
         near = self.retriever(state.exists, state.present)
@@ -81,14 +136,16 @@ class Recursion(Encoder):
             raise ContractError(f"retriever {kinds}, not a Neighbourhood", "retriever")
         return Remembered(near)
 
-    def _decide(self, state: State, near: Neighbourhood) -> Tensor:
+    def decide(self, state: State, near: Neighbourhood) -> Tensor:
+        """Composition probabilities c [B, N]."""
         scores = self.scorer(self.cell.readout(state.nodes), near, state.gained)  # u [B, N]
         _expect(self.scorer, "scorer", scores, state.exists.shape)
         compose = self.decision(scores.to(state.exists.dtype), near, state.eligible)
         _expect(self.decision, "decision", compose, state.exists.shape)
         return compose.to(state.exists.dtype).clamp(0, 1) * state.eligible
 
-    def _compose(self, left: Tensor, right: Tensor) -> Tensor:
+    def compose(self, left: Tensor, right: Tensor) -> Tensor:
+        """Parents of two children each [..., s]."""
         parent = self.cell(left, right)
         _expect(self.cell, "cell", parent, right.shape)
         return parent.to(right.dtype)
@@ -113,9 +170,11 @@ class Recursion(Encoder):
             nodes=nodes,
             exists=exists,
             gained=torch.zeros_like(exists),
+            lost=torch.zeros_like(exists),
             present=present,
             tokens=(place >= 0) & (place < count),
             eligible=(place >= 0) & (place < count - 1),
+            place=place.expand_as(exists),
             rows=torch.arange(len(lengths), device=inputs.device),
             last=count.squeeze(1) - 1 + self._offset,
             lengths=tuple(lengths),
@@ -130,6 +189,16 @@ class Recursion(Encoder):
         place = torch.arange(inputs.shape[1], device=inputs.device)
         return torch.where((place == count + 1).unsqueeze(-1), self.end.to(inputs.dtype), inputs)
 
+    def willing(self, state: State) -> Tensor:
+        """Which sequences the halting lets go on [B]."""
+        vectors = self.cell.readout(state.nodes).detach()
+        willing = self.halting((state.exists * state.tokens).detach(), vectors, state.step)
+        _expect(self.halting, "halting", willing, state.rows.shape)
+        if willing.dtype != torch.bool:
+            kind = type(self.halting).__name__
+            raise ContractError(f"halting {kind} returned {willing.dtype}; it must return bools", "halting")
+        return willing
+
     def budget(self, length: int) -> int:
         """The most steps that a sequence of so many tokens may take."""
         limits = [length - 1 + self.extra_steps, self.max_steps or None, self.halting.limit]
@@ -140,8 +209,17 @@ class Recursion(Encoder):
         return 0 if self.start is None else 1
 
 
+#: Leaving positions out costs a little copying, so it is done when at most this part of them is left.
+_WORTH = 0.9
+
+
+def looking_is_free(values: Tensor) -> bool:
+    """Whether the host can look at a tensor without waiting for a device."""
+    return values.device.type == "cpu"
+
+
 @define
-class _Finished:
+class Finished:
     """Takes sequences out of the batch as they halt, and puts the results back in order at the end."""
 
     engine: Recursion
@@ -153,42 +231,47 @@ class _Finished:
     def retire(self, state: State) -> State | None:
         """Keep the results of sequences that are done; the state of the others, or ``None``."""
         within = [state.step < self.engine.budget(length) for length in state.lengths]
-        willing = self._willing(state)
+        staying = self.engine.staying(state)
+        willing, sizes = self._look(state, staying)
         going = [i for i in range(len(within)) if within[i] and willing[i]]
-        if len(going) == len(within):
-            return state
         for halted in (True, False):
             leaving = [
                 i for i in range(len(within)) if not (within[i] and willing[i]) and willing[i] != halted
             ]
             if leaving:
-                self._collect(state if len(leaving) == len(within) else state.select(leaving), halted)
-        return state.select(going) if going else None
+                self.collect(state, leaving, halted)
+        if not going:
+            return None
+        size = max(sizes[i] for i in going)
+        if len(going) == len(within) and size > _WORTH * staying.shape[1]:
+            return state
+        return state.narrow(going, staying, size)
 
-    def _willing(self, state: State) -> list[bool]:
-        """Which sequences the halting lets go on: the one place in the loop where the host waits for the device."""
+    def _look(self, state: State, staying: Tensor) -> tuple[list[bool], list[int]]:
+        """Which sequences the halting lets go on, and how many positions of each stay.
+
+        This is the one place in the loop where the host waits for the device.
+        """
         if state.step == 0 or state.nodes.is_meta:
-            return [True] * len(state.lengths)
-        vectors = self.engine.cell.readout(state.nodes).detach()
-        willing = self.engine.halting((state.exists * state.tokens).detach(), vectors, state.step)
-        _expect(self.engine.halting, "halting", willing, state.rows.shape)
-        if willing.dtype != torch.bool:
-            kind = type(self.engine.halting).__name__
-            raise ContractError(f"halting {kind} returned {willing.dtype}; it must return bools", "halting")
-        answer: list[bool] = willing.tolist()
-        return answer
+            return [True] * len(state.lengths), [staying.shape[1]] * len(state.lengths)
+        willing = self.engine.willing(state)
+        answer, sizes = torch.stack([willing.long(), staying.sum(1)]).tolist()
+        return [bool(go_on) for go_on in answer], sizes
 
-    def _collect(self, state: State, halted: bool) -> None:
-        at_last = state.last.view(-1, 1, 1).expand(-1, 1, state.nodes.shape[2])
-        self.rows.append(state.rows)
-        self.nodes.append(state.nodes.gather(1, at_last).squeeze(1))
-        self.steps.append(torch.full_like(state.rows, state.step))
+    def collect(self, state: State, leaving: list[int], halted: bool) -> None:
+        """Keep the results of these sequences."""
+        index = torch.tensor(leaving, device=state.nodes.device)
+        rows, last = state.rows.index_select(0, index), state.last.index_select(0, index)
+        self.rows.append(rows)
+        self.nodes.append(state.nodes[index, last])
+        self.steps.append(torch.full_like(rows, state.step))
         if self.engine.halt_penalty and not (halted and self.engine.penalise == "unhalted"):
-            remaining = (state.exists * state.tokens).sum(1)
-            ending = state.exists.gather(1, state.last.unsqueeze(1)).squeeze(1)
+            exists = state.exists.index_select(0, index)
+            remaining = (exists * state.tokens.index_select(0, index)).sum(1)
+            ending = exists.gather(1, last.unsqueeze(1)).squeeze(1)
             self.penalties.append(-self.engine.halt_penalty * torch.log(ending / remaining))
         else:
-            self.penalties.append(state.exists.new_zeros(len(state.rows)))
+            self.penalties.append(state.exists.new_zeros(len(rows)))
 
     def encoding(self, recorder: Recorder | None) -> Encoding:
         """Everything, in the order of the batch."""

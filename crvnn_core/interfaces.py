@@ -60,6 +60,10 @@ class Scorer(nn.Module, ABC):
 class Decision(nn.Module, ABC):
     """Turns scores into composition probabilities."""
 
+    #: Whether the gradient of c fades where c goes to 0 or 1, as a sigmoid's does. Only then may training leave out
+    #: what has no weight; a decision that is hard forward and soft backward still learns from it.
+    fades: bool = False
+
     if TYPE_CHECKING:
 
         def __call__(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor: ...

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from crvnn_core.interfaces import Neighbourhood
-from crvnn_core.precision import at_least_float32, full_precision
+from crvnn_core.precision import at_least_float32, autocasting, full_precision
 
 
 def apply_to_columns(operate: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
@@ -30,6 +31,8 @@ class MatrixNeighbourhood(Neighbourhood):
 
 def _product(matrix: Tensor, values: Tensor) -> Tensor:
     """matrix @ values in at least float32 (autocast would round them), and in the type of the values."""
+    if matrix.dtype == values.dtype and not autocasting(values.device.type):
+        return torch.bmm(matrix, values)
     with full_precision(values.device.type):
         wide = at_least_float32(values)
         return (matrix.to(wide.dtype) @ wide).to(values.dtype)

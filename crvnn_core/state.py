@@ -17,9 +17,11 @@ class State:
     nodes: Tensor  # [B, N, s] states of the cell
     exists: Tensor  # [B, N] existential probabilities e
     gained: Tensor  # [B, N] left(c) of the last step: how far the position is a new parent
+    lost: Tensor  # [B, N] existence of positions that have left, between this one and the one before
     present: Tensor  # [B, N] bool: not padding
     tokens: Tensor  # [B, N] bool: a real token, so it may receive
     eligible: Tensor  # [B, N] bool: a real token but not the last, so it may be composed to the right
+    place: Tensor  # [B, N] which token of its sequence it is, from 0
     rows: Tensor  # [B] place in the batch as it was given
     last: Tensor  # [B] position of the last token
     lengths: tuple[int, ...]  # tokens of each sequence, known on the host
@@ -29,27 +31,53 @@ class State:
         """The state after one step."""
         return replace(self, nodes=nodes, exists=exists, gained=gained, step=self.step + 1)
 
-    def select(self, chosen: list[int]) -> State:
-        """Only these sequences, with positions that are now padding for all of them cut off."""
-        lengths = tuple(self.lengths[i] for i in chosen)
-        spare = max(self.lengths) - max(lengths)
-        n = self.nodes.shape[1] - spare
+    def survivors(self, tolerance: float) -> Tensor:
+        """Which positions must stay [B, N]: START, END, last tokens, and what exists.
+
+        With a tolerance, positions leave as long as between two that stay no more than this is lost of existence,
+        earlier losses counted. (It is spent in two halves: one for the position next to a survivor, one for those
+        that fall into the same portion of the running total.)
+        """
+        if not tolerance:
+            return self.present & ~(self.eligible & (self.exists == 0))
+        half = tolerance / 2
+        exists = self.exists.detach().double()
+        small = self.eligible & (exists + self.lost <= half)
+        portion = ((exists * small + self.lost).cumsum(1) / half).floor()
+        alike = torch.zeros_like(small)
+        alike[:, :-1] = portion[:, 1:] == portion[:, :-1]
+        return self.present & ~(small & alike)
+
+    def narrow(self, chosen: list[int], staying: Tensor, size: int) -> State:
+        """Only these sequences, and of each only the positions that stay: at most ``size`` of them."""
+        batch, n, s = self.nodes.shape
         index = torch.tensor(chosen, device=self.nodes.device)
+        staying = staying.index_select(0, index)
+        order = staying.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
+        present = staying.gather(1, order)
+        flat = (order + index.unsqueeze(1) * n).flatten()
 
         def pick(tensor: Tensor) -> Tensor:
-            return (tensor[:, :n] if tensor.dim() > 1 else tensor).index_select(0, index)
+            return tensor.reshape(batch * n).index_select(0, flat).view_as(order)
 
-        return State(
-            nodes=pick(self.nodes),
-            exists=pick(self.exists),
-            gained=pick(self.gained),
-            present=pick(self.present),
-            tokens=pick(self.tokens),
-            eligible=pick(self.eligible),
-            rows=pick(self.rows),
-            last=pick(self.last),
-            lengths=lengths,
-            step=self.step,
+        last = self.last.index_select(0, index)
+        leaving = ~staying
+        gone = self.lost.index_select(0, index) + self.exists.detach().index_select(0, index) * leaving
+        total = gone.cumsum(1).gather(1, order)
+        lost = torch.diff(total, dim=1, prepend=torch.zeros_like(total[:, :1])) * present
+        return replace(
+            self,
+            nodes=self.nodes.reshape(batch * n, s).index_select(0, flat).view(*order.shape, s),
+            exists=pick(self.exists) * present,
+            gained=pick(self.gained) * present,
+            lost=lost,
+            present=present,
+            tokens=pick(self.tokens) & present,
+            eligible=pick(self.eligible) & present,
+            place=pick(self.place),
+            rows=self.rows.index_select(0, index),
+            last=last - leaving.cumsum(1).gather(1, last.unsqueeze(1)).squeeze(1),
+            lengths=tuple(self.lengths[i] for i in chosen),
         )
 
 

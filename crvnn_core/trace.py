@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+from crvnn_core.state import State
 
 
 @dataclass(eq=False)
@@ -28,29 +31,26 @@ class Trace:
 
 
 class Recorder:
-    """Collects a trace while sequences leave the batch one after another."""
+    """Collects a trace while sequences leave the batch, and positions their sequences, one after another."""
 
-    def __init__(self, mask: Tensor, dtype: torch.dtype, offset: int) -> None:
+    def __init__(self, mask: Tensor, dtype: torch.dtype) -> None:
         self._mask = mask
-        self._offset = offset  # where the tokens begin: 1 behind START
-        self._exists = [mask.to(dtype)]
+        self._exists = [pad(mask.to(dtype), (0, 1))]  # one more column, for what is no token
         self._compose: list[Tensor] = []
 
-    def record(self, rows: Tensor, compose: Tensor, exists: Tensor) -> None:
-        """A step of the sequences ``rows``; the others stay as they are."""
-        n = min(self._mask.shape[1], compose.shape[1] - self._offset)
-        tokens = slice(self._offset, self._offset + n)
+    def record(self, state: State, compose: Tensor, exists: Tensor) -> None:
+        """A step of the sequences in ``state``; the others stay as they are."""
         before = self._exists[-1]
-        mask = self._mask[rows, :n]
+        rows, column = state.rows.unsqueeze(1), torch.where(state.tokens, state.place, self._mask.shape[1])
         now, chosen = before.clone(), torch.zeros_like(before)
-        now[rows, :n] = exists[:, tokens].detach().to(before.dtype) * mask
-        chosen[rows, :n] = compose[:, tokens].detach().to(before.dtype) * mask
+        now[state.rows] = 0  # positions that have left no longer exist
+        now[rows, column] = exists.detach().to(before.dtype)
+        chosen[rows, column] = compose.detach().to(before.dtype)
         self._exists.append(now)
         self._compose.append(chosen)
 
     def finish(self, steps: Tensor) -> Trace:
         """The whole trace."""
-        compose = (
-            torch.stack(self._compose) if self._compose else self._exists[0].new_zeros(0, *self._mask.shape)
-        )
-        return Trace(compose, torch.stack(self._exists), self._mask, steps)
+        exists = torch.stack(self._exists)[:, :, :-1]
+        compose = torch.stack(self._compose)[:, :, :-1] if self._compose else exists[:0]
+        return Trace(compose, exists, self._mask, steps)

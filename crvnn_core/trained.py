@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import field, frozen
 
 from crvnn_core.assembly import assemble
 from crvnn_core.data import checked, split_examples, within_budget
+from crvnn_core.engine import Recursion
 from crvnn_core.errors import CrvnnError, InputError, SpecError
 from crvnn_core.evaluation import Result, evaluate
 from crvnn_core.host import Catalog, create_plugin_manager, read_catalog
@@ -52,15 +54,19 @@ class Trained:
     task: Task
     model: Model
 
-    def predict(self, texts: Sequence[Text]) -> list[Prediction]:
-        """Label, probabilities and trees for each text; for a task on pairs, for each pair of texts."""
+    def predict(self, texts: Sequence[Text], *, hard: bool = False) -> list[Prediction]:
+        """Label, probabilities and trees for each text; for a task on pairs, for each pair of texts.
+
+        :param hard: decide for real, and compose along one tree.
+        """
         if isinstance(texts, str):
             raise InputError(f"predict takes a list of texts: [{texts!r}]")
         questions = [self._question(number, text) for number, text in enumerate(texts)]
         answers: dict[int, Prediction] = {}
-        for group in within_budget(questions, _TOKENS):
-            for question, answer in zip(group, self._answers(group), strict=True):
-                answers[question.label] = answer
+        with self._deciding(hard):
+            for group in within_budget(questions, _TOKENS):
+                for question, answer in zip(group, self._answers(group), strict=True):
+                    answers[question.label] = answer
         return [answers[number] for number in range(len(questions))]
 
     def examples(self, split: str = "", path: Path | str = "") -> list[Example]:
@@ -69,12 +75,30 @@ class Trained:
             return list(checked(self.task, self.task.read(Path(path)), str(path)))
         return list(split_examples(self.task, split, 0))
 
-    def evaluate(self, examples: Sequence[Example], done: Callable[[int], None] | None = None) -> Result:
+    def evaluate(
+        self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
+    ) -> Result:
         """How well it does on examples.
 
         :param done: is told how many were looked at, again and again.
+        :param hard: decide for real, and compose along one tree.
         """
-        return evaluate(self.model, self.task, examples, tokens=_TOKENS, done=done)
+        with self._deciding(hard):
+            return evaluate(self.model, self.task, examples, tokens=_TOKENS, done=done)
+
+    @contextmanager
+    def _deciding(self, hard: bool) -> Iterator[None]:
+        encoder = self.model.encoder
+        if hard and not isinstance(encoder, Recursion):
+            kind = self.spec.model.encoder.name
+            raise CrvnnError(f"hard inference composes along a tree; the encoder '{kind}' makes none")
+        if isinstance(encoder, Recursion):
+            encoder.hard = hard
+        try:
+            yield
+        finally:
+            if isinstance(encoder, Recursion):
+                encoder.hard = False
 
     def _question(self, number: int, text: Text) -> Example:
         """A text as an example; its number stands where the label would."""

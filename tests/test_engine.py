@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import crvnn_core.engine
 from crvnn_core import Cell, ContractError, Halting, InputError, Recursion, assemble, read_spec
 from crvnn_core.testing import strategies
 from crvnn_core.testing.oracles import compose_along
@@ -27,7 +28,8 @@ RETRIEVERS = ("adhoc", "adhoc-dense", "log-space", "log-space-dense", "windowed"
 
 def engine(width=4, **parts):
     torch.manual_seed(3)
-    options = {"boundaries": False, **parts}
+    scripted = isinstance(parts.get("decision"), ScriptedDecision)  # which counts positions
+    options = {"boundaries": False, "shortcuts": not scripted, **parts}
     defaults = {
         "retriever": Adhoc(),
         "scorer": PlainScorer(width),
@@ -370,6 +372,7 @@ def test_a_step_never_makes_the_host_wait(catalog, monkeypatch, retriever, decis
     spec = read_spec(catalog, parts={"retriever": retriever, "decision": decision}, sets=["model.width=4"])
     model = assemble(spec, catalog).model.encoder
     state = model.begin(*tokens(6, 4))
+    monkeypatch.setattr(crvnn_core.engine, "looking_is_free", lambda values: False)  # as on a GPU
     for name in ("item", "tolist", "__bool__", "__float__", "__int__", "__index__", "nonzero", "cpu"):
         monkeypatch.setattr(torch.Tensor, name, _waits)
     model.step(state)

@@ -12,9 +12,9 @@ from crvnn_plugins.retrievers.scan import LogSpace, linear_scan
 from crvnn_plugins.retrievers.windowed import Windowed
 
 TWINS = {
-    "adhoc": (Adhoc(), AdhocDense()),
-    "adhoc in float64": (Adhoc("float64"), AdhocDense()),
-    "adhoc in float32 pairs": (Adhoc("float32-pairs"), AdhocDense()),
+    "adhoc": (Adhoc(small=0), AdhocDense()),
+    "adhoc in float64": (Adhoc("float64", small=0), AdhocDense()),
+    "adhoc in float32 pairs": (Adhoc("float32-pairs", small=0), AdhocDense()),
     "log-space": (LogSpace(), LogSpaceDense()),
 }
 PATTERNS = {
@@ -56,12 +56,12 @@ def test_large_values_far_away_do_not_blur_small_ones_nearby(name):
 
 @given(strategies.existences(max_length=30), st.data())
 def test_adhoc_agrees_with_walking_along_the_sequence(exists, data):
-    _agrees(Adhoc(), oracles.adhoc_row, exists, data)
+    _agrees(Adhoc(small=0), oracles.adhoc_row, exists, data)
 
 
 @given(strategies.existences(max_length=30), st.data())
 def test_adhoc_without_float64_agrees_with_walking_along_the_sequence(exists, data):
-    _agrees(Adhoc("float32-pairs"), oracles.adhoc_row, exists, data)
+    _agrees(Adhoc("float32-pairs", small=0), oracles.adhoc_row, exists, data)
 
 
 @given(strategies.existences(max_length=30), st.data())
@@ -143,7 +143,7 @@ def test_gradients_without_float64_agree_with_those_in_float64():
     for form in ("float64", "float32-pairs"):
         exists = torch.rand(2, 300, generator=torch.Generator().manual_seed(1)).requires_grad_()
         values = torch.randn(2, 300, 3, generator=torch.Generator().manual_seed(2)).requires_grad_()
-        near = Adhoc(form)(exists, everywhere(exists))
+        near = Adhoc(form, small=0)(exists, everywhere(exists))
         (near.left(values) ** 2 + near.right(values) ** 3).sum().backward()
         gradients.append((exists.grad, values.grad))
     for one, two in zip(*gradients, strict=True):
@@ -152,7 +152,7 @@ def test_gradients_without_float64_agree_with_those_in_float64():
 
 def test_binary_existence_has_the_gradient_of_losing_existence():
     # Position 1 exists for sure. Were it to exist a little less, position 0 would look past it to position 2.
-    for retriever in (Adhoc(), AdhocDense(), Windowed()):
+    for retriever in (Adhoc(small=0), AdhocDense(), Windowed()):
         exists = torch.tensor([[1.0, 1, 1]], requires_grad=True)
         near = retriever(exists, everywhere(exists))
         near.right(torch.tensor([[0.0, 5, 7]]))[0, 0].backward()

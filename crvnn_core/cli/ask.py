@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from crvnn_core.trained import Prediction, Trained
 
 
+_hard_option = click.option(
+    "--hard", is_flag=True, help="Decide for real and compose along one tree, n - 1 times for n tokens."
+)
+
+
 @click.command("eval")
 @click.argument("run")
 @click.option(
@@ -37,18 +42,28 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="Set a value of the task, as task.directory=data.",
 )
+@_hard_option
 @json_option
 @plugin_option
 @pass_session
 def eval_command(
-    session: Session, run: str, data: Path | None, split: str | None, sets: tuple[str, ...], as_json: bool
+    session: Session,
+    run: str,
+    data: Path | None,
+    split: str | None,
+    sets: tuple[str, ...],
+    hard: bool,
+    as_json: bool,
 ) -> None:
     """Measure the model in the directory RUN (or an installed one, by name): accuracy in all and by group.
+
+    With --hard it is measured twice: softly, as it was trained, and with hard decisions.
 
     \b
     Examples:
       crvnn eval runs/first --split test
       crvnn eval listops --data my-expressions.tsv --json
+      crvnn eval listops --hard
     """
     from crvnn_core.trained import load
 
@@ -57,14 +72,17 @@ def eval_command(
     trained = load(run, session.catalog, sets)
     name = str(data) if data is not None else split or trained.task.splits[-1]
     examples = trained.examples(path=data) if data is not None else trained.examples(name)
-    with counting(len(examples), "evaluating") as done:
-        result = trained.evaluate(examples, done)
+    results = {}
+    for kind in (False, True) if hard else (False,):
+        with counting(len(examples), "evaluating hard decisions" if kind else "evaluating") as done:
+            results[f"{name}, hard" if kind else name] = trained.evaluate(examples, done, hard=kind)
     if as_json:
-        print_json({"run": run, "data": name, **result.plain()})
+        soft, *other = (result.plain() for result in results.values())
+        print_json({"run": run, "data": name, **soft, **({"hard": other[0]} if other else {})})
     else:
         from crvnn_core.cli.train import show_results
 
-        show_results({name: result})
+        show_results(results)
 
 
 @click.command("predict")
@@ -77,11 +95,12 @@ def eval_command(
     help="Read texts from a file, one a line ('-' for standard input); the two of a pair are separated by a tab.",
 )
 @click.option("--trees", is_flag=True, help="Show the tree of each text as well.")
+@_hard_option
 @json_option
 @plugin_option
 @pass_session
 def predict_command(
-    session: Session, run: str, texts: tuple[str, ...], file: Any, trees: bool, as_json: bool
+    session: Session, run: str, texts: tuple[str, ...], file: Any, trees: bool, hard: bool, as_json: bool
 ) -> None:
     """Ask the model in the directory RUN (or an installed one, by name) about each TEXT.
 
@@ -92,6 +111,7 @@ def predict_command(
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]"
       crvnn predict runs/snli "A man sleeps." "A person rests."
       crvnn predict runs/first --file questions.txt --json
+      crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]" --hard --trees
     """
     from crvnn_core.trained import load
 
@@ -99,7 +119,7 @@ def predict_command(
         raise click.UsageError("give texts, or a file of them with --file.")
     trained = load(run, session.catalog)
     questions = list(_from_file(file, trained) if file is not None else _from_arguments(texts, trained))
-    answers = trained.predict(questions)
+    answers = trained.predict(questions, hard=hard)
     if as_json:
         print_json([_plain(question, answer) for question, answer in zip(questions, answers, strict=True)])
         return

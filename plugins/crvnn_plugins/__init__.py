@@ -86,6 +86,22 @@ def crvnn_encoders() -> Iterable[Component]:
             "crvnn_plugins.encoders:Balanced",
             summary="the cell along balanced trees: an ablation of the paper",
         ),
+        Component(
+            "ordered-memory",
+            "crvnn_plugins.ordered_memory:OrderedMemory",
+            summary="a soft stack rebuilt at every token (Shen et al., 2019), to compare with",
+        ),
+        Component(
+            "lstm",
+            "crvnn_plugins.sequence_encoders:LSTMEncoder",
+            summary="torch's LSTM, to compare with",
+        ),
+        Component(
+            "transformer",
+            "crvnn_plugins.sequence_encoders:TransformerEncoder",
+            summary="torch's Transformer encoder, to compare with",
+            example={"heads": 2},  # the contract's width is no multiple of 4
+        ),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the name that torch's own documentation uses
 
@@ -14,3 +15,14 @@ Activation = Literal["gelu", "gelu-tanh", "relu"]
 def activation(name: Activation) -> Callable[[Tensor], Tensor]:
     """GeLU, its tanh approximation (which the authors' classifier code uses), or ReLU."""
     return {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}[name]
+
+
+def backward(name: Activation, gradient: Tensor, inputs: Tensor) -> Tensor:
+    """The gradient of an activation's inputs, for those who write their own backward pass."""
+    found: Tensor
+    if name == "relu":
+        found = torch.ops.aten.threshold_backward(gradient, inputs, 0)
+    else:
+        approximate = "tanh" if name == "gelu-tanh" else "none"
+        found = torch.ops.aten.gelu_backward(gradient, inputs, approximate=approximate)
+    return found

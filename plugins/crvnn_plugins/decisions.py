@@ -39,6 +39,8 @@ def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
 class Sigmoid(Decision):
     """Each position decides for itself."""
 
+    fades = True
+
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
         return relax(scores, near, eligible, "none")
 
@@ -48,6 +50,8 @@ class Modulated(Decision):
 
     :param form: exp(left(u)) as in the ``paper``'s text, or left(exp(u)) as in the ``reference`` code.
     """
+
+    fades = True
 
     def __init__(self, form: Literal["paper", "reference"] = "paper") -> None:
         super().__init__()
@@ -65,6 +69,8 @@ class Tempered(Decision, Scheduled):
     :param schedule: how it gets from one to the other.
     :param modulation: whether neighbours hold each other back, and in which form.
     """
+
+    fades = True
 
     def __init__(
         self,
@@ -98,6 +104,8 @@ class GumbelSigmoid(Decision):
     :param modulation: whether neighbours hold each other back, and in which form.
     """
 
+    fades = True
+
     def __init__(self, temperature: float = 1.0, modulation: Modulation = "paper") -> None:
         super().__init__()
         _expect_positive(temperature=temperature)
@@ -105,8 +113,7 @@ class GumbelSigmoid(Decision):
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
         if self.training:
-            chance = torch.rand_like(scores).clamp(1e-6, 1 - 1e-6)
-            scores = scores + torch.logit(chance)
+            scores = scores + logistic_noise(scores)
         return relax(scores / self.temperature, near, eligible, self.modulation)
 
 
@@ -129,21 +136,36 @@ class StraightThrough(Decision):
         return hard + (soft - soft.detach()) * eligible
 
 
-class Stretched(Decision):
+class Stretched(Decision, Scheduled):
     """A sigmoid stretched beyond [0, 1] and clipped: decisions become exact where the model is sure.
+
+    With noise it is the hard concrete distribution (Louizos et al., 2018): what must hold against noise becomes sure.
 
     :param stretch: how far beyond each end.
     :param modulation: whether neighbours hold each other back, and in which form.
+    :param noise: logistic noise on the scores in training, reached in the first half of it; 0 for none.
     """
 
-    def __init__(self, stretch: float = 0.1, modulation: Modulation = "paper") -> None:
+    fades = True
+
+    def __init__(self, stretch: float = 0.1, modulation: Modulation = "paper", noise: float = 0.0) -> None:
         super().__init__()
         _expect_positive(stretch=stretch)
-        self.stretch, self.modulation = stretch, modulation
+        if noise < 0:
+            raise ValueError(f"noise cannot be negative, got {noise}")
+        self.stretch, self.modulation, self.noise = stretch, modulation, noise
+        self.add_progress()
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        if self.training and self.noise:
+            scores = scores + logistic_noise(scores) * (2 * self.noise * self.progress).clamp(max=self.noise)
         soft = relax(scores, near, eligible, self.modulation)
         return ((1 + 2 * self.stretch) * soft - self.stretch).clamp(0, 1) * eligible
+
+
+def logistic_noise(scores: Tensor) -> Tensor:
+    """The difference of two Gumbel variables, for each score."""
+    return torch.logit(torch.rand_like(scores).clamp(1e-6, 1 - 1e-6))
 
 
 def _expect_positive(**values: float) -> None:

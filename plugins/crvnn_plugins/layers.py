@@ -1,8 +1,11 @@
-"""Linear layers as the authors start them: Glorot-uniform weights, biases at zero."""
+"""Linear layers as the authors start them, and when they may be fused by hand."""
 
 from __future__ import annotations
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+
+from crvnn_core.precision import autocasting
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
@@ -11,3 +14,9 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def plainly(inputs: Tensor, weight: Tensor) -> bool:
+    """Whether to leave the arithmetic to torch: under autocast, with mixed types, or while torch compiles."""
+    mixed = inputs.dtype != weight.dtype or autocasting(inputs.device.type)
+    return mixed or torch.compiler.is_compiling()

@@ -42,7 +42,8 @@ def crvnn_models() -> Iterable[TrainedModel]:
 
 @hookimpl
 def crvnn_commands() -> Iterable[click.Command]:
+    from crvnn_tasks.bench.command import bench
     from crvnn_tasks.data import data
     from crvnn_tasks.demo import demo
 
-    return [data, demo]
+    return [bench, data, demo]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from crvnn_core import MatrixNeighbourhood, Neighbourhood, Retriever
-from crvnn_plugins.retrievers.precision import wide
+from crvnn_core.precision import at_least_float32
+from crvnn_plugins.retrievers.precision import prefix_sums, wide
 
 
 class AdhocDense(Retriever):
-    """Eq. 5 as it stands in the paper."""
+    """Eq. 5 as matrices."""
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
-        return _both_sides(_adhoc, wide(exists * mask))
+        return adhoc_matrices(exists * mask)
 
 
 class LogSpaceDense(Retriever):
@@ -29,20 +28,24 @@ class LogSpaceDense(Retriever):
         self.guard = guard
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
-        return _both_sides(lambda e: _log_space(e, self.guard), wide(exists * mask))
+        exists = wide(exists * mask)
+        # The left matrix is the right matrix of the sequence read backwards.
+        to_left = _log_space(exists.flip(1), self.guard).flip(1, 2)
+        return MatrixNeighbourhood(to_left, _log_space(exists, self.guard))
 
 
-def _both_sides(to_right: Callable[[Tensor], Tensor], exists: Tensor) -> MatrixNeighbourhood:
-    """The left matrix is the right matrix of the sequence read backwards."""
-    return MatrixNeighbourhood(to_right(exists.flip(1)).flip(1, 2), to_right(exists))
+def adhoc_matrices(exists: Tensor) -> MatrixNeighbourhood:
+    """p_ij of Eq. 5 to both sides [B, n, n].
 
-
-def _adhoc(exists: Tensor) -> Tensor:
-    """p_ij of Eq. 5 [B, n, n]."""
-    e = exists.unsqueeze(1).expand(-1, exists.shape[1], -1).triu(1)  # e_j where j > i
-    up_to = e.cumsum(2)  # sum of e_l for l = i+1 .. j
-    p = torch.where(up_to <= 1, e, (1 - (up_to - e)).clamp(min=0))
-    return p.triu(1)
+    With E the prefix sums of e, p_ij = min(1, E_j - E_i) - min(1, E_{j-1} - E_i) for j > i. One matrix of
+    min(1, E_b - E_a) for a < b has all that both sides need.
+    """
+    line = prefix_sums(wide(exists))
+    found = (line.unsqueeze(1) - line.unsqueeze(2)).triu(1).clamp(max=1)
+    to_right = found[:, 1:, 1:] - found[:, 1:, :-1]
+    to_left = (found[:, :-1, :-1] - found[:, 1:, :-1]).transpose(1, 2)
+    dtype = at_least_float32(exists).dtype
+    return MatrixNeighbourhood(to_left.to(dtype), to_right.to(dtype))
 
 
 def _log_space(exists: Tensor, guard: float) -> Tensor:

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Neighbourhood, Retriever
-from crvnn_core.neighbourhoods import apply_to_columns
-from crvnn_plugins.retrievers.precision import Runs, prefix_sums, rows
+from crvnn_plugins.retrievers.dense import adhoc_matrices
+from crvnn_plugins.retrievers.precision import prefix_sums
+from crvnn_plugins.retrievers.runs import BlockSums, Runs, Segments, block_weights, first_rows, unit_weights
 
 #: Steps of the fixed-point line to one unit of existence: float32 probabilities fit exactly down to 2**-16.
 _UNIT = 1 << 40
@@ -25,105 +26,193 @@ class Adhoc(Retriever):
 
     :param accumulate: how long sums are kept exact: in ``float64``, or as ``float32-pairs`` for devices
         that have no float64; ``auto`` chooses by the device.
+    :param small: sequences of up to so many positions are retrieved with matrices, which is quicker there.
     """
 
-    def __init__(self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto") -> None:
+    def __init__(
+        self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto", small: int = 128
+    ) -> None:
         super().__init__()
         if accumulate not in ("auto", "float64", "float32-pairs"):
             raise ValueError(f"accumulate must be 'auto', 'float64' or 'float32-pairs', not {accumulate!r}")
-        self.accumulate = accumulate
+        if small < 0:
+            raise ValueError(f"small cannot be negative, got {small}")
+        self.accumulate, self.small = accumulate, small
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
+        exists = exists * mask
+        if exists.shape[1] <= self.small:
+            return adhoc_matrices(exists)
         auto = exists.device.type == "mps"
         pairs = auto if self.accumulate == "auto" else self.accumulate == "float32-pairs"
-        return _Intervals(exists * mask, pairs)
+        return _Intervals(exists, pairs)
 
 
 class _Intervals(Neighbourhood):
     """The line with E = prefix sums of e. Position j owns (E_j, E_{j+1}], and looks 1 to either side of it."""
 
     def __init__(self, exists: Tensor, pairs: bool) -> None:
-        n = exists.shape[1]
-        keys, unit = (_fixed_point(exists), _UNIT) if pairs else (prefix_sums(exists.detach().double()), 1)
-        line = prefix_sums(exists if pairs else exists.double())  # [B, n + 1]
-        own = torch.arange(n, device=exists.device).expand_as(exists)
-        # The position in which the interval to the right ends, n if it never does.
-        until = torch.searchsorted(keys[:, 1:].contiguous(), keys[:, 1:] + unit, right=True)
-        into = _length(keys, unit, line, own + 1, until) * (until < n)
-        self.to_right = _Side(exists, own + 1, until, until.clamp(max=n - 1), into, pairs)
-        # One more than the position in which the interval to the left begins, 0 if it never does.
-        since = torch.searchsorted(keys.contiguous(), keys[:, :-1] - unit)
-        back = _length(keys, unit, line, since, own) * (since > 0)
-        self.to_left = _Side(exists, since, own, (since - 1).clamp(min=0), back, pairs)
+        self.exists, self.pairs = exists, pairs
+        self._sums: list[tuple[Tensor, BlockSums]] = []
+        with torch.no_grad():
+            self._sides = _sides(exists, pairs)
+        self._shares = [_share(exists, side) for side in self._sides]
 
     def left(self, values: Tensor) -> Tensor:
-        return apply_to_columns(self.to_left.integral, values)
+        return self._integral(values, 0)
 
     def right(self, values: Tensor) -> Tensor:
-        return apply_to_columns(self.to_right.integral, values)
+        return self._integral(values, 1)
+
+    def _integral(self, values: Tensor, which: int) -> Tensor:
+        side, share = self._sides[which], self._shares[which]
+        if values.dim() == 2:
+            return _integrate(_Numbers, values, self.exists, share, side)
+        return _integrate(_Vectors, values, self.exists, share, side, self._sums_of(values))
+
+    @torch.no_grad()
+    def _sums_of(self, values: Tensor) -> BlockSums:
+        """The prefix sums of e * v, made once for both sides."""
+        for known, sums in self._sums:
+            if known is values:
+                return sums
+        sums = BlockSums(values, self._weights.to(values.dtype), self.pairs)
+        self._sums.append((values, sums))
+        return sums
+
+    @cached_property
+    def _weights(self) -> Tensor:
+        return block_weights(self.exists.detach())
+
+
+def _sides(exists: Tensor, pairs: bool) -> tuple[_Side, _Side]:
+    """What lies within 1 to the left and to the right of every position."""
+    n = exists.shape[1]
+    keys, unit = (_fixed_point(exists), _UNIT) if pairs else (prefix_sums(exists.double()), 1)
+    own = torch.arange(n, device=exists.device).expand_as(exists)
+    # The position in which the interval to the right ends, n if it never does.
+    until = torch.searchsorted(keys[:, 1:].contiguous(), keys[:, 1:] + unit, right=True)
+    # One more than the position in which the interval to the left begins, 0 if it never does.
+    since = torch.searchsorted(keys, keys[:, :-1] - unit)
+
+    def length(begin: Tensor, end: Tensor) -> Tensor:
+        """What is left of 1 behind the run: 1 + E_begin - E_end [B, n]."""
+        exact = keys.gather(1, begin) - keys.gather(1, end) + unit
+        return exact.to(exists.dtype) / unit
+
+    into = length(own + 1, until) * (until < n)
+    back = length(since, own) * (since > 0)
+    return (
+        _Side(Runs(since, own, pairs), (since - 1).clamp(min=0), back, since > 0),
+        _Side(Runs(own + 1, until, pairs), until.clamp(max=n - 1), into, until < n),
+    )
 
 
 def _fixed_point(exists: Tensor) -> Tensor:
     """The line in exact integers, for devices without float64."""
-    return prefix_sums((exists.detach().float() * _UNIT).to(torch.int64))
-
-
-def _length(keys: Tensor, unit: int, line: Tensor, begin: Tensor, end: Tensor) -> Tensor:
-    """1 + E_begin - E_end [B, n]: its value from the exact ``keys``, its gradient from the ``line``."""
-    exact = (keys.gather(1, begin) - keys.gather(1, end) + unit).to(line.dtype) / unit
-    gradient = line.gather(1, begin) - line.gather(1, end)
-    return exact + (gradient - gradient.detach())
+    return prefix_sums((exists.float() * _UNIT).to(torch.int64))
 
 
 class _Side:
-    """What every position sees to one side: a run of whole positions, and a share of the one behind it."""
+    """What every position sees to one side: a run of whole positions, and a share of the one behind it, if any."""
 
-    def __init__(
-        self, exists: Tensor, begin: Tensor, end: Tensor, at: Tensor, share: Tensor, pairs: bool
-    ) -> None:
-        self.exists, self.share, self.pairs = exists, share, pairs
-        self.run, self.at = Runs(begin, end, exists.shape[1]), at
-
-    def integral(self, values: Tensor) -> Tensor:
-        """The sum of e * v over the run, and the share of v."""
-        result: Tensor = _Integral.apply(values, self.exists, self.share, self)  # type: ignore[no-untyped-call]
-        return result
+    def __init__(self, run: Runs, at: Tensor, share: Tensor, any_share: Tensor) -> None:
+        self.run, self.at, self.share, self.any_share = run, at, share, any_share
 
     @cached_property
-    def transposed(self) -> tuple[Runs, Runs]:
-        """For each position, who has it in his run, and who has a share of it.
+    def bags(self) -> tuple[Tensor, Tensor]:
+        """What makes the sum over the run, and the share behind it."""
+        return self.run.bags_with(self.at, self.share)
+
+    @cached_property
+    def transposed(self) -> Runs:
+        """For each position, who has it in his run.
 
         Runs begin and end in order, so those that contain a position are themselves a run.
         """
-        n = self.at.shape[1]
-        own = torch.arange(n, device=self.at.device).expand_as(self.at).contiguous()
-        whole = Runs(_count(self.run.end, own), _count(self.run.begin, own), n)
-        return whole, Runs(_count(self.at, own - 1), _count(self.at, own), n)
+        own = torch.arange(self.at.shape[1], device=self.at.device).expand_as(self.at).contiguous()
+        begin = torch.searchsorted(self.run.end.contiguous(), own, right=True)
+        end = torch.searchsorted(self.run.begin.contiguous(), own, right=True)
+        return Runs(begin, end, self.run.pairs)
+
+    @cached_property
+    def pointing(self) -> Segments:
+        """For each position, who has a share of it."""
+        return Segments(self.at)
+
+    @cached_property
+    def flat(self) -> Tensor:
+        """Where the shares are, when all sequences stand one after another."""
+        return (self.at + first_rows(self.at, self.at.shape[1])).flatten()
 
 
-def _count(ordered: Tensor, limit: Tensor) -> Tensor:
-    """How many of ``ordered`` [B, n] are at most ``limit`` [B, n]."""
-    return torch.searchsorted(ordered.contiguous(), limit, right=True)
+def _share(exists: Tensor, side: _Side) -> Tensor:
+    share: Tensor = _Share.apply(exists, side)  # type: ignore[no-untyped-call]
+    return share
 
 
-class _Integral(torch.autograd.Function):
-    """The integral over one side. Only its input is kept, and its backward pass is made of sums over runs again."""
+def _integrate(kind: type[torch.autograd.Function], *arguments: object) -> Tensor:
+    found: Tensor = kind.apply(*arguments)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Share(torch.autograd.Function):
+    """The share is what is left of 1 behind the run, so whatever exists in the run takes from it."""
+
+    @staticmethod
+    def forward(ctx: Any, exists: Tensor, side: _Side) -> Tensor:
+        ctx.side = side
+        return side.share.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return -ctx.side.transposed.of_numbers(gradient * ctx.side.any_share), None
+
+
+class _Numbers(torch.autograd.Function):
+    """The sum of e * v over the run, and the share of v, for v [B, n]."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, exists: Tensor, share: Tensor, side: _Side) -> Tensor:
         ctx.save_for_backward(values, exists, share)
         ctx.side = side
-        whole = side.run.sums(exists.unsqueeze(-1).to(values.dtype) * values, side.pairs)
-        return whole.add_(share.unsqueeze(-1).to(values.dtype) * rows(values, side.at))
+        whole = side.run.of_numbers(exists.to(values.dtype) * values)
+        return whole.addcmul_(share.to(values.dtype), values.gather(1, side.at))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         values, exists, share = ctx.saved_tensors
-        whole, shared = ctx.side.transposed
-        of_product = whole.sums(gradient, ctx.side.pairs)
-        of_values = shared.sums(share.unsqueeze(-1).to(values.dtype) * gradient, ctx.side.pairs)
-        of_values = of_values.add_(exists.unsqueeze(-1).to(values.dtype) * of_product)
-        of_exists = (values * of_product).sum(-1).to(exists.dtype)
-        of_share = (rows(values, ctx.side.at) * gradient).sum(-1).to(share.dtype)
-        return of_values, of_exists, of_share, None
+        of_product = ctx.side.transposed.of_numbers(gradient)
+        of_values = of_product * exists.to(values.dtype)
+        of_values.scatter_add_(1, ctx.side.at, share.to(values.dtype) * gradient)
+        of_share = values.gather(1, ctx.side.at) * gradient
+        return of_values, (of_product * values).to(exists.dtype), of_share.to(share.dtype), None
+
+
+class _Vectors(torch.autograd.Function):
+    """The same for v [B, n, d]. Only the input is kept, and the backward pass is made of sums over runs again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, exists: Tensor, share: Tensor, side: _Side, sums: BlockSums
+    ) -> Tensor:
+        ctx.save_for_backward(values, exists, share)
+        ctx.side = side
+        return sums.over(side.bags)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        values, exists, share = ctx.saved_tensors
+        side: _Side = ctx.side
+        gradient = gradient.contiguous()  # a slice of a window is not, and bags of such rows are slow
+        sums = BlockSums(gradient, unit_weights(gradient), side.run.pairs)
+        of_product = sums.over(side.transposed.bags)
+        of_values = side.pointing.sums(gradient, share)
+        of_values.addcmul_(of_product, exists.unsqueeze(-1).to(values.dtype))
+        of_exists = of_product.mul_(values).sum(-1)
+        behind = values.reshape(-1, values.shape[-1]).index_select(0, side.flat).view(values.shape)
+        of_share = behind.mul_(gradient).sum(-1)
+        return of_values, of_exists.to(exists.dtype), of_share.to(share.dtype), None, None

@@ -12,44 +12,35 @@ def wide(values: Tensor) -> Tensor:
     return values.float() if values.device.type == "mps" else values.double()
 
 
-def prefix_sums(values: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def prefix_sums(values: Tensor) -> Tensor:
     """Sums of the first 0, 1, ..., n entries along dimension 1."""
-    return pad(values.cumsum(1, dtype=dtype), (0, 0) * (values.dim() - 2) + (1, 0))
+    return pad(values.cumsum(1), (0, 0) * (values.dim() - 2) + (1, 0))
 
 
-class Runs:
-    """Runs of positions, ``begin`` [B, n] up to but without ``end`` [B, n], over sequences of m positions."""
+def exact_prefix_sums(values: Tensor, pairs: bool, out: Tensor | None = None) -> Tensor:
+    """Sums of the first 0, 1, ..., n entries along dimension 1 in two parts, whose differences keep their digits.
 
-    def __init__(self, begin: Tensor, end: Tensor, m: int) -> None:
-        self.begin, self.end = begin, end
-        first = torch.arange(len(begin), device=begin.device).unsqueeze(1) * (m + 1)
-        self._begin, self._end = (
-            begin + first,
-            end + first,
-        )  # in the prefix sums of all sequences, one after another
+    They are summed in float64 and split in two of the type of ``values``; or, with ``pairs``, summed in two float32
+    parts: one rounded to a grid on which float32 adds without error, and the small rest.
 
-    def sums(self, values: Tensor, pairs: bool) -> Tensor:
-        """The sum of ``values`` [B, m, d] over each run.
-
-        Each is a difference of two long prefix sums, which loses the digits that they have in front. So they are
-        made in float64; or, with ``pairs``, in two float32 parts: one rounded to a grid on which float32 adds
-        without error, and the small rest.
-        """
-        if not pairs:
-            return self._differences(prefix_sums(values, torch.float64)).to(values.dtype)
-        exact = values.float()
-        most = exact.abs().amax((1, 2), keepdim=True) * exact.shape[1]
-        grid = torch.exp2(torch.ceil(torch.log2(most.clamp_min(1e-30))) - 23)
-        coarse = torch.round(exact / grid) * grid
-        parts = [self._differences(prefix_sums(part)) for part in (coarse, exact - coarse)]
-        return (parts[0] + parts[1]).to(values.dtype)
-
-    def _differences(self, sums: Tensor) -> Tensor:
-        flat = sums.flatten(0, 1)
-        return flat[self._end].sub_(flat[self._begin])
+    :param out: [2, B, n, ...] for the sums of the first 0, 1, ..., n - 1 entries only.
+    """
+    if not pairs:
+        sums = prefix_sums(values.double()) if out is None else _exclusive(values.double())
+        out = torch.empty(2, *sums.shape, dtype=values.dtype, device=values.device) if out is None else out
+        out[0] = sums
+        out[1] = sums.sub_(out[0])
+        return out
+    exact = values.float()
+    most = exact.abs().amax(list(range(1, exact.dim())), keepdim=True) * exact.shape[1]
+    grid = torch.exp2(torch.ceil(torch.log2(most.clamp_min(1e-30))) - 23)
+    rounded = torch.round(exact / grid) * grid
+    parts = torch.stack([rounded, exact - rounded])
+    if out is None:
+        return torch.stack([prefix_sums(part) for part in parts]).to(values.dtype)
+    out[0], out[1] = _exclusive(parts[0]), _exclusive(parts[1])
+    return out
 
 
-def rows(values: Tensor, index: Tensor) -> Tensor:
-    """values[b, index[b, i]] for ``values`` [B, m, d] and ``index`` [B, n]."""
-    first = torch.arange(len(values), device=values.device).unsqueeze(1) * values.shape[1]
-    return values.flatten(0, 1)[index + first]
+def _exclusive(values: Tensor) -> Tensor:
+    return pad(values[:, :-1].cumsum(1), (0, 0) * (values.dim() - 2) + (1, 0))

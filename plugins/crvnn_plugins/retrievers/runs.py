@@ -1,0 +1,128 @@
+"""Sums over many runs of positions at once, each a difference of two prefix sums."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag, pad
+
+from crvnn_plugins.retrievers.precision import exact_prefix_sums, prefix_sums
+
+#: Positions in a block. Inside one, prefix sums are a product with a small triangular matrix, which processors do
+#: many times faster than a running sum; only sums of whole blocks need more than float32.
+BLOCK = 16
+
+
+class Runs:
+    """For each of n positions a run of positions: ``begin`` [B, n] up to but without ``end`` [B, n].
+
+    :param pairs: without float64, as ``exact_prefix_sums`` has it.
+    """
+
+    def __init__(self, begin: Tensor, end: Tensor, pairs: bool) -> None:
+        self.begin, self.end, self.pairs = begin, end, pairs
+
+    def of_numbers(self, values: Tensor) -> Tensor:
+        """The sum of ``values`` [B, n] over each run."""
+        if not self.pairs:
+            sums = prefix_sums(values.double())
+            return (sums.gather(1, self.end) - sums.gather(1, self.begin)).to(values.dtype)
+        coarse, fine = exact_prefix_sums(values, pairs=True).unbind()
+        small = fine.gather(1, self.end) - fine.gather(1, self.begin)
+        return small + (coarse.gather(1, self.end) - coarse.gather(1, self.begin))
+
+    @cached_property
+    def bags(self) -> tuple[Tensor, Tensor]:
+        """Rows of ``BlockSums.table``, and weights, with which they add up to the sum over each run [B, n, 6]."""
+        batch, n = self.begin.shape
+        blocks = _padded(n) // BLOCK
+        ends = torch.stack([self.end, self.begin], -1)  # [B, n, 2]
+        block = ends // BLOCK + first_rows(self.begin, blocks).unsqueeze(-1)
+        coarse = block + batch * blocks * (2 * BLOCK + 1)
+        inside = block * (BLOCK + 1) + ends % BLOCK
+        # The coarse sums first: their difference is exact, and the rest is small.
+        rows = torch.cat([coarse, coarse + batch * blocks, inside], -1)
+        signs = torch.tensor([1.0, -1.0], device=rows.device).repeat(3)
+        return rows, signs.expand(rows.shape)
+
+    def bags_with(self, at: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """The same, and ``share`` [B, n] of the vector at ``at`` [B, n] besides [B, n, 7]."""
+        rows, weights = self.bags
+        batch, n = at.shape
+        own = at + (first_rows(at, _padded(n)) + batch * _padded(n) // BLOCK * (BLOCK + 1))
+        return (
+            torch.cat([rows, own.unsqueeze(-1)], -1),
+            torch.cat([weights.to(share.dtype), share.unsqueeze(-1)], -1),
+        )
+
+
+class BlockSums:
+    """Prefix sums of ``weights * values`` for values [B, n, d], kept block by block in one table of rows.
+
+    The table has, for every block, the sums from its beginning to each of its positions and to its end; then the
+    values themselves; then the coarse and the fine part of the sums of all blocks before it.
+
+    :param weights: of ``block_weights``.
+    """
+
+    def __init__(self, values: Tensor, weights: Tensor, pairs: bool) -> None:
+        batch, n, d = values.shape
+        size = _padded(n)
+        blocks = batch * size // BLOCK
+        self.table = values.new_empty(blocks * (2 * BLOCK + 3), d)
+        inside, own, before = torch.split(self.table, [blocks * (BLOCK + 1), blocks * BLOCK, 2 * blocks])
+        padded = own.view(batch, size, d)
+        padded[:, :n] = values
+        padded[:, n:] = 0
+        sums = inside.view(blocks, BLOCK + 1, d)
+        torch.bmm(weights, own.view(blocks, BLOCK, d), out=sums)
+        exact_prefix_sums(sums[:, BLOCK].view(batch, -1, d), pairs, out=before.view(2, batch, -1, d))
+
+    def over(self, bags: tuple[Tensor, Tensor]) -> Tensor:
+        """Weighted sums of rows of the table [B, n, d]."""
+        rows, weights = bags
+        weights = weights.to(self.table.dtype).flatten(0, 1)
+        found = embedding_bag(rows.flatten(0, 1), self.table, mode="sum", per_sample_weights=weights)
+        return found.view(*rows.shape[:2], -1)
+
+
+def block_weights(weights: Tensor) -> Tensor:
+    """The matrices that make prefix sums of ``weights * values`` inside blocks [blocks, BLOCK + 1, BLOCK]."""
+    n = weights.shape[1]
+    padded = pad(weights, (0, _padded(n) - n)).view(-1, 1, BLOCK)
+    return padded * torch.ones(BLOCK + 1, BLOCK, dtype=weights.dtype, device=weights.device).tril(-1)
+
+
+def unit_weights(like: Tensor) -> Tensor:
+    """``block_weights`` of ones, for values [B, n, d]."""
+    batch, n = like.shape[:2]
+    once = torch.ones(BLOCK + 1, BLOCK, dtype=like.dtype, device=like.device).tril(-1)
+    return once.expand(batch * _padded(n) // BLOCK, -1, -1)
+
+
+class Segments:
+    """Those that point ``at`` each position; ``at`` [B, n] is in order in every sequence."""
+
+    def __init__(self, at: Tensor) -> None:
+        batch, n = at.shape
+        own = torch.arange(n, device=at.device).expand_as(at).contiguous()
+        self.offsets = (torch.searchsorted(at.contiguous(), own) + first_rows(at, n)).flatten()
+        self.everybody = torch.arange(batch * n, device=at.device)
+
+    def sums(self, values: Tensor, weights: Tensor) -> Tensor:
+        """The sum of ``weights * values`` [B, n, d] over those that point at each position."""
+        flat, weights = values.reshape(-1, values.shape[-1]), weights.to(values.dtype).flatten()
+        found = embedding_bag(self.everybody, flat, self.offsets, mode="sum", per_sample_weights=weights)
+        return found.view(values.shape)
+
+
+def first_rows(like: Tensor, size: int) -> Tensor:
+    """Where each of B sequences begins when all stand one after another [B, 1]."""
+    return torch.arange(0, len(like) * size, size, device=like.device).unsqueeze(1)
+
+
+def _padded(n: int) -> int:
+    """Room for n + 1 prefix sums in whole blocks."""
+    return (n // BLOCK + 1) * BLOCK

@@ -1,0 +1,93 @@
+"""Encoders that make no trees, from torch: what a recursive one is compared with."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+from crvnn_core import Encoder, Encoding, checked_lengths
+from crvnn_core.precision import at_least_float32
+
+
+def packed(inputs: Tensor, lengths: list[int]) -> PackedSequence:
+    """The tokens [sum of lengths, d] without padding, position by position, the longest sequences first."""
+    n = max(lengths)
+    if n > min(lengths):
+        return pack_padded_sequence(inputs, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+    return PackedSequence(inputs[:, :n].transpose(0, 1).flatten(0, 1), torch.full((n,), len(lengths)))
+
+
+class LSTMEncoder(Encoder):
+    """torch's LSTM of the model's width, from left to right; the vector is its output at the last token.
+
+    :param layers: LSTMs, each reading the outputs of the one before.
+    :param dropout: between layers.
+    """
+
+    def __init__(self, width: int, layers: int = 1, dropout: float = 0.0) -> None:
+        super().__init__(width)
+        if layers < 1:
+            raise ValueError(f"layers must be at least 1, got {layers}")
+        if dropout and layers == 1:
+            raise ValueError(f"dropout stands between layers, and there is only one; got {dropout}")
+        self.lstm = nn.LSTM(width, width, layers, batch_first=True, dropout=dropout)
+
+    def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+        lengths = checked_lengths(inputs, mask, self.width)
+        n = max(lengths)
+        # Packing costs time that a batch without padding need not spend.
+        _, (last, _) = self.lstm(inputs[:, :n] if min(lengths) == n else packed(inputs, lengths))
+        return _encoding(last[-1].to(inputs.dtype), mask)
+
+
+class TransformerEncoder(Encoder):
+    """torch's Transformer encoder of the model's width; the vector is the mean of its outputs at the tokens.
+
+    The mean, because no token of a sequence is special: attention here looks both ways, so that the last output
+    says no more than the first, and the mean has as short a path to every token.
+
+    :param layers: attention and feed-forward layers, each behind a LayerNorm of its own.
+    :param heads: in each attention; the width must be a multiple.
+    :param dropout: in every layer, as torch has it.
+    """
+
+    def __init__(self, width: int, layers: int = 2, heads: int = 4, dropout: float = 0.0) -> None:
+        super().__init__(width)
+        if layers < 1:
+            raise ValueError(f"layers must be at least 1, got {layers}")
+        if heads < 1 or width % heads:
+            raise ValueError(f"heads must divide the width, which is {width}; got {heads}")
+        layer = nn.TransformerEncoderLayer(
+            width, heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
+        )
+        # Nested tensors are torch's way round padding, but it cannot take it with norm_first.
+        self.stack = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        for weight in self.stack.parameters():
+            if weight.dim() > 1:  # torch copies one layer, numbers and all; each is to begin on its own
+                nn.init.xavier_uniform_(weight)
+
+    def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+        lengths = checked_lengths(inputs, mask, self.width)
+        n = max(lengths)
+        inputs, padding = inputs[:, :n], ~mask[:, :n]
+        placed = inputs.masked_fill(padding.unsqueeze(-1), 0) + positions(n, self.width, inputs)
+        # Without a mask to heed, torch may take its fastest attention.
+        outputs = self.stack(placed, src_key_padding_mask=padding if min(lengths) < n else None)
+        total = at_least_float32(outputs).masked_fill(padding.unsqueeze(-1), 0).sum(1)
+        return _encoding((total / mask.sum(1, keepdim=True)).to(inputs.dtype), mask)
+
+
+def positions(n: int, width: int, like: Tensor) -> Tensor:
+    """Sines and cosines of each position [n, d], their wavelengths from 2 pi to 10,000 times that."""
+    half = (width + 1) // 2
+    place = torch.arange(n, device=like.device, dtype=torch.float32).unsqueeze(1)
+    pace = torch.exp(torch.arange(half, device=like.device) * (-math.log(10_000) / max(half - 1, 1)))
+    return torch.cat([torch.sin(place * pace), torch.cos(place * pace)], 1)[:, :width].to(like.dtype)
+
+
+def _encoding(vector: Tensor, mask: Tensor) -> Encoding:
+    """A vector for each sequence, after as many steps as it has tokens."""
+    return Encoding(vector, vector.new_zeros(len(vector)), mask.sum(1))

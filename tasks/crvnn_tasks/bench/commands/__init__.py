@@ -1,0 +1,1 @@
+"""The commands of ``crvnn bench``. They import torch when they run."""

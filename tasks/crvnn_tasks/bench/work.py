@@ -1,0 +1,41 @@
+"""What contenders do while they are measured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from crvnn_core import Batch, Model
+
+Work = Literal["train", "forward"]
+#: What is inside the clock.
+DESCRIPTIONS = {
+    "train": "forward pass, loss and backward pass; the optimizer is outside the clock",
+    "forward": "forward pass without gradients",
+}
+
+
+def perform(work: Work, model: Model, batch: Batch) -> Tensor:
+    """Do the work on a batch: the recursion steps that each sequence took [B]."""
+    return training_step(model, batch) if work == "train" else forward(model, batch)
+
+
+def training_step(model: Model, batch: Batch) -> Tensor:
+    """Forward, loss, backward. The weights stay as they are, so that every repeat does the same."""
+    model.zero_grad()
+    output = model(batch)
+    output.loss(batch.labels).backward()  # type: ignore[no-untyped-call]
+    return output.encodings[0].steps
+
+
+@torch.no_grad()
+def forward(model: Model, batch: Batch) -> Tensor:
+    """Forward only."""
+    return model(batch).encodings[0].steps
+
+
+def ready(work: Work, model: Model) -> Model:
+    """The model in the mode of the work."""
+    return model.train(work == "train")

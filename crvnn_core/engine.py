@@ -113,19 +113,20 @@ class Recursion(Encoder):
 
         Counting them makes the host wait for the device, so this is done only where that costs nothing.
         """
-        if not (self._may_leave_out() and looking_is_free(gained)):
+        if not (self._may_leave_out(self.skip) and looking_is_free(gained)):
             return None
         weight = gained.detach() * exists.detach()
         where = (weight > self.skip).flatten().nonzero().squeeze(1)
         return where if len(where) < _WORTH * weight.numel() else None
 
-    def _may_leave_out(self) -> bool:
-        """Whether what has no weight may be left out: it may not where it still has a gradient."""
-        return self.shortcuts and (self.decision.fades or not torch.is_grad_enabled())
+    def _may_leave_out(self, tolerance: float) -> bool:
+        """Whether there can be something of no weight, and it may be left out: not where it still has a gradient."""
+        some = self.shortcuts and (tolerance > 0 or self.decision.settles)
+        return some and (self.decision.fades or not torch.is_grad_enabled())
 
     def staying(self, state: State) -> Tensor:
         """Which positions go on to the next step [B, N]."""
-        if self.retriever.reach is None and self._may_leave_out():
+        if self.retriever.reach is None and self._may_leave_out(self.drop):
             return state.survivors(self.drop)
         return state.present
 

@@ -29,6 +29,17 @@ class Neighbourhood(ABC):
     def right(self, values: Tensor) -> Tensor:
         """The expected value of the closest existing position to the right; 0 where there is none."""
 
+    def window(self, values: Tensor, reach: int) -> list[Tensor]:
+        """The values between those of ``reach`` neighbours to each side: ..., left(left(v)), left(v), v, right(v), ...
+
+        Override this where all of them together cost less than one by one.
+        """
+        lefts, rights = [values], [values]
+        for _ in range(reach):
+            lefts.append(self.left(lefts[-1]))
+            rights.append(self.right(rights[-1]))
+        return [*lefts[:0:-1], *rights]
+
 
 class Retriever(nn.Module, ABC):
     """Finds each position's soft neighbours from the existential probabilities."""
@@ -63,6 +74,8 @@ class Decision(nn.Module, ABC):
     #: Whether the gradient of c fades where c goes to 0 or 1, as a sigmoid's does. Only then may training leave out
     #: what has no weight; a decision that is hard forward and soft backward still learns from it.
     fades: bool = False
+    #: Whether c can be exactly 0 or 1. Where it cannot, nobody need look for what is exactly nothing.
+    settles: bool = True
 
     if TYPE_CHECKING:
 

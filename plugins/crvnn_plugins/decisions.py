@@ -18,8 +18,8 @@ def relax(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Mod
     if modulation == "none":
         chosen = torch.sigmoid(scores)
     elif modulation == "paper":
-        rivals = [scores, near.left(scores), near.right(scores), torch.zeros_like(scores)]
-        chosen = torch.softmax(torch.stack(rivals, -1), -1)[..., 0]
+        rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
+        chosen = torch.softmax(torch.stack(rivals, -1), -1)[..., 1]
     elif modulation == "reference":
         chosen = _reference(scores, near, eligible)
     else:
@@ -32,14 +32,17 @@ def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
     scores = scores.masked_fill(~eligible, -math.inf)
     highest = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
     strength = torch.exp(scores - highest)
-    rivals = near.left(strength) + near.right(strength)
-    return strength / (strength + rivals + torch.exp(-highest) + 4e-8)
+    left, _, right = near.window(strength, 1)
+    # The guard stands beside exp(0), so that it weighs the same whatever the highest score.
+    nobody = (torch.exp(-highest) * (1 + 4e-8)).clamp(min=1e-30)
+    return strength / (strength + left + right + nobody)
 
 
 class Sigmoid(Decision):
     """Each position decides for itself."""
 
     fades = True
+    settles = False
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
         return relax(scores, near, eligible, "none")
@@ -52,6 +55,7 @@ class Modulated(Decision):
     """
 
     fades = True
+    settles = False
 
     def __init__(self, form: Literal["paper", "reference"] = "paper") -> None:
         super().__init__()
@@ -71,6 +75,7 @@ class Tempered(Decision, Scheduled):
     """
 
     fades = True
+    settles = False
 
     def __init__(
         self,
@@ -105,6 +110,7 @@ class GumbelSigmoid(Decision):
     """
 
     fades = True
+    settles = False
 
     def __init__(self, temperature: float = 1.0, modulation: Modulation = "paper") -> None:
         super().__init__()
@@ -136,14 +142,14 @@ class StraightThrough(Decision):
         return hard + (soft - soft.detach()) * eligible
 
 
-class Stretched(Decision, Scheduled):
+class Stretched(Decision):
     """A sigmoid stretched beyond [0, 1] and clipped: decisions become exact where the model is sure.
 
     With noise it is the hard concrete distribution (Louizos et al., 2018): what must hold against noise becomes sure.
 
     :param stretch: how far beyond each end.
     :param modulation: whether neighbours hold each other back, and in which form.
-    :param noise: logistic noise on the scores in training, reached in the first half of it; 0 for none.
+    :param noise: by which logistic noise on the scores is multiplied in training; 0 for none.
     """
 
     fades = True
@@ -154,11 +160,10 @@ class Stretched(Decision, Scheduled):
         if noise < 0:
             raise ValueError(f"noise cannot be negative, got {noise}")
         self.stretch, self.modulation, self.noise = stretch, modulation, noise
-        self.add_progress()
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
         if self.training and self.noise:
-            scores = scores + logistic_noise(scores) * (2 * self.noise * self.progress).clamp(max=self.noise)
+            scores = scores + self.noise * logistic_noise(scores)
         soft = relax(scores, near, eligible, self.modulation)
         return ((1 + 2 * self.stretch) * soft - self.stretch).clamp(0, 1) * eligible
 

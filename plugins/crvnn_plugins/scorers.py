@@ -33,11 +33,9 @@ class WindowScorer(Scorer):
         self.untouched = nn.Parameter(torch.randn(transition)) if transition else None
 
     def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
-        lefts, rights = [vectors], [vectors]
-        for _ in range(self.reach):
-            lefts.append(near.left(lefts[-1]))
-            rights.append(near.right(rights[-1]))
-        window = torch.cat([*lefts[:0:-1], *rights], -1)  # left_m ... left_1, self, right_1 ... right_m
+        window = torch.cat(
+            near.window(vectors, self.reach), -1
+        )  # left_m ... left_1, self, right_1 ... right_m
         split = window.shape[-1]
         mixed = nn.functional.linear(window, self.convolution.weight[:, :split], self.convolution.bias)
         if self.composed is not None and self.untouched is not None:

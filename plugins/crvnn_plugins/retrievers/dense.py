@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from crvnn_core import MatrixNeighbourhood, Neighbourhood, Retriever
 from crvnn_core.precision import at_least_float32
@@ -40,12 +43,37 @@ def adhoc_matrices(exists: Tensor) -> MatrixNeighbourhood:
     With E the prefix sums of e, p_ij = min(1, E_j - E_i) - min(1, E_{j-1} - E_i) for j > i. One matrix of
     min(1, E_b - E_a) for a < b has all that both sides need.
     """
-    line = prefix_sums(wide(exists))
-    found = (line.unsqueeze(1) - line.unsqueeze(2)).triu(1).clamp(max=1)
-    to_right = found[:, 1:, 1:] - found[:, 1:, :-1]
-    to_left = (found[:, :-1, :-1] - found[:, 1:, :-1]).transpose(1, 2)
-    dtype = at_least_float32(exists).dtype
-    return MatrixNeighbourhood(to_left.to(dtype), to_right.to(dtype))
+    to_left, to_right = _AdhocMatrices.apply(exists)  # type: ignore[no-untyped-call]
+    return MatrixNeighbourhood(to_left, to_right)
+
+
+class _AdhocMatrices(torch.autograd.Function):
+    """Both matrices at once, and their gradient without a matrix for every slice."""
+
+    @staticmethod
+    def forward(ctx: Any, exists: Tensor) -> tuple[Tensor, Tensor]:
+        line = prefix_sums(wide(exists))
+        gap = line.unsqueeze(1) - line.unsqueeze(2)  # E_b - E_a [B, n + 1, n + 1]
+        ctx.save_for_backward(gap <= 1)  # at a kink, the side on which existence falls
+        ctx.kind = exists.dtype
+        found, dtype = gap.clamp_(0, 1), at_least_float32(exists).dtype
+        to_right = found[:, 1:, 1:] - found[:, 1:, :-1]
+        to_left = found[:, :-1, :-1] - found[:, 1:, :-1]
+        return to_left.to(dtype).transpose(1, 2), to_right.to(dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_left: Tensor, of_right: Tensor) -> tuple[Tensor]:
+        (within,) = ctx.saved_tensors
+        backwards = of_left.transpose(1, 2)
+        of_gap = torch.zeros_like(within, dtype=of_right.dtype)
+        of_gap[:, 1:, 1:] = of_right
+        of_gap[:, 1:, :-1] -= of_right + backwards
+        of_gap[:, :-1, :-1] += backwards
+        of_gap = of_gap.triu_(1).mul_(within)
+        of_line = wide(of_gap.sum(1) - of_gap.sum(2))[:, 1:]
+        # e_j is in every E from j on.
+        return ((of_line.sum(1, keepdim=True) - of_line.cumsum(1) + of_line).to(ctx.kind),)
 
 
 def _log_space(exists: Tensor, guard: float) -> Tensor:

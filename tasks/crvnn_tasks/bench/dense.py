@@ -132,7 +132,7 @@ class DenseEngine(Encoder):
             form = decision.modulation
             if self.training and decision.noise:
                 noise = torch.logit(torch.rand_like(scores).clamp(1e-6, 1 - 1e-6))
-                scores = scores + noise * (2 * decision.noise * decision.progress).clamp(max=decision.noise)
+                scores = scores + decision.noise * noise
         if form == "none":
             chosen = torch.sigmoid(scores)
         elif form == "paper":
@@ -143,7 +143,8 @@ class DenseEngine(Encoder):
             highest = scores.detach().amax(1, keepdim=True).clamp(min=0)
             strength = torch.exp(scores - highest)
             rivals = _on_columns(to_left, strength) + _on_columns(to_right, strength)
-            chosen = strength / (strength + rivals + torch.exp(-highest) + 4e-8)
+            nobody = (torch.exp(-highest) * (1 + 4e-8)).clamp(min=1e-30)
+            chosen = strength / (strength + rivals + nobody)
         chosen = chosen * eligible
         if isinstance(decision, Stretched):
             chosen = ((1 + 2 * decision.stretch) * chosen - decision.stretch).clamp(0, 1) * eligible

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -13,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from crvnn_core.errors import ContractError
 from crvnn_core.hard import compose_hard
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
-from crvnn_core.neighbourhoods import Remembered
+from crvnn_core.neighbourhoods import Adjacent, Remembered
 from crvnn_core.precision import at_least_float32, autocasting
 from crvnn_core.state import State, checked_lengths
 from crvnn_core.trace import Recorder
@@ -86,7 +87,7 @@ class Recursion(Encoder):
     def step(self, state: State) -> tuple[Tensor, State]:
         """One pass over every sequence: the composition probabilities, and the state after them."""
         near = self._neighbours(state)
-        compose = self.decide(state, near)  # c [B, N]
+        compose = self.decide(state, near).clamp(0, 1) * state.eligible  # c [B, N]
         gained = near.left(compose) * state.tokens  # left(c) [B, N]
         exists = state.exists * (1 - compose)
         nodes = self._mix(near.left(state.nodes), state.nodes, gained, exists)  # [B, N, s]
@@ -119,10 +120,15 @@ class Recursion(Encoder):
         where = (weight > self.skip).flatten().nonzero().squeeze(1)
         return where if len(where) < _WORTH * weight.numel() else None
 
+    def settles(self) -> bool:
+        """Whether decisions can be exact, and then have no gradient that would be missed."""
+        exact = self.shortcuts and self.decision.settles
+        return exact and (self.decision.fades or not torch.is_grad_enabled())
+
     def _may_leave_out(self, tolerance: float) -> bool:
         """Whether there can be something of no weight, and it may be left out: not where it still has a gradient."""
-        some = self.shortcuts and (tolerance > 0 or self.decision.settles)
-        return some and (self.decision.fades or not torch.is_grad_enabled())
+        some = self.shortcuts and tolerance > 0
+        return self.settles() or (some and (self.decision.fades or not torch.is_grad_enabled()))
 
     def staying(self, state: State) -> Tensor:
         """Which positions go on to the next step [B, N]."""
@@ -131,6 +137,8 @@ class Recursion(Encoder):
         return state.present
 
     def _neighbours(self, state: State) -> Neighbourhood:
+        if state.whole and self.shortcuts:
+            return Remembered(Adjacent(state.present))
         near = self.retriever(state.exists, state.present)
         if not isinstance(near, Neighbourhood):
             kinds = f"{type(self.retriever).__name__} returned a {type(near).__name__}"
@@ -143,7 +151,7 @@ class Recursion(Encoder):
         _expect(self.scorer, "scorer", scores, state.exists.shape)
         compose = self.decision(scores.to(state.exists.dtype), near, state.eligible)
         _expect(self.decision, "decision", compose, state.exists.shape)
-        return compose.to(state.exists.dtype).clamp(0, 1) * state.eligible
+        return compose.to(state.exists.dtype)
 
     def compose(self, left: Tensor, right: Tensor) -> Tensor:
         """Parents of two children each [..., s]."""
@@ -171,13 +179,14 @@ class Recursion(Encoder):
             nodes=nodes,
             exists=exists,
             gained=torch.zeros_like(exists),
-            lost=torch.zeros_like(exists),
+            lost=torch.zeros_like(exists) if self.drop > 0 else None,
             present=present,
             tokens=(place >= 0) & (place < count),
             eligible=(place >= 0) & (place < count - 1),
             place=place.expand_as(exists),
             rows=torch.arange(len(lengths), device=inputs.device),
             last=count.squeeze(1) - 1 + self._offset,
+            behind=self._offset,
             lengths=tuple(lengths),
         )
 
@@ -233,7 +242,7 @@ class Finished:
         """Keep the results of sequences that are done; the state of the others, or ``None``."""
         within = [state.step < self.engine.budget(length) for length in state.lengths]
         staying = self.engine.staying(state)
-        willing, sizes = self._look(state, staying)
+        willing, sizes, unsure = self._look(state, staying)
         going = [i for i in range(len(within)) if within[i] and willing[i]]
         for halted in (True, False):
             leaving = [
@@ -243,21 +252,25 @@ class Finished:
                 self.collect(state, leaving, halted)
         if not going:
             return None
-        size = max(sizes[i] for i in going)
-        if len(going) == len(within) and size > _WORTH * staying.shape[1]:
-            return state
-        return state.narrow(going, staying, size)
+        left, n = [sizes[i] for i in going], staying.shape[1]
+        whole = not any(unsure[i] for i in going)  # then everything else must leave
+        if len(going) < len(within) or (min(left) < n if whole else max(left) < _WORTH * n):
+            state = state.narrow(going, staying, max(left))
+        return replace(state, whole=whole)
 
-    def _look(self, state: State, staying: Tensor) -> tuple[list[bool], list[int]]:
-        """Which sequences the halting lets go on, and how many positions of each stay.
+    def _look(self, state: State, staying: Tensor) -> tuple[list[bool], list[int], list[int]]:
+        """Which sequences the halting lets go on, and how many positions of each stay, and how many of these may not
+        exist.
 
         This is the one place in the loop where the host waits for the device.
         """
         if state.step == 0 or state.nodes.is_meta:
-            return [True] * len(state.lengths), [staying.shape[1]] * len(state.lengths)
-        willing = self.engine.willing(state)
-        answer, sizes = torch.stack([willing.long(), staying.sum(1)]).tolist()
-        return [bool(go_on) for go_on in answer], sizes
+            count = len(state.lengths)
+            return [True] * count, [staying.shape[1]] * count, [int(state.step > 0)] * count
+        unsure = staying & (state.exists != 1) if self.engine.settles() else staying
+        facts = torch.stack([self.engine.willing(state).long(), staying.sum(1), unsure.sum(1)])
+        answer, sizes, doubts = facts.tolist()
+        return [bool(go_on) for go_on in answer], sizes, doubts
 
     def collect(self, state: State, leaving: list[int], halted: bool) -> None:
         """Keep the results of these sequences."""

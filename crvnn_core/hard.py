@@ -7,32 +7,14 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from crvnn_core.interfaces import Encoding, Neighbourhood
+from crvnn_core.interfaces import Encoding
+from crvnn_core.neighbourhoods import Adjacent
 from crvnn_core.state import State
 from crvnn_core.trace import Recorder
 
 if TYPE_CHECKING:
     from crvnn_core.engine import Finished, Recursion
-
-
-class Adjacent(Neighbourhood):
-    """Neighbours where everything exists: the positions next to one."""
-
-    def __init__(self, present: Tensor) -> None:
-        self.present = present
-
-    def left(self, values: Tensor) -> Tensor:
-        return self._seen(values, 1, -1)
-
-    def right(self, values: Tensor) -> Tensor:
-        return self._seen(values, -1, 1)
-
-    def _seen(self, values: Tensor, before: int, behind: int) -> Tensor:
-        """The values moved along by one."""
-        present = self.present if values.dim() == 2 else self.present.unsqueeze(-1)
-        return pad(values * present, (0, 0) * (values.dim() - 2) + (before, behind))
 
 
 @torch.no_grad()
@@ -47,30 +29,37 @@ def compose_hard(
     """
     state = engine.begin(inputs, mask)
     recorder = Recorder(mask, state.exists.dtype) if trace else None
-    budget = torch.tensor([engine.budget(length) for length in state.lengths], device=mask.device)
-    closing = budget <= 0  # what is left joins from left to right
-    going = _go_on(finished, state, list(state.lengths))
-    staying, sizes = state.present, [state.present.shape[1]] * len(state.lengths)
-    while going:
-        index = torch.tensor(going, device=mask.device)
-        state, closing = state.narrow(going, staying, max(sizes[i] for i in going)), closing[index]
+    left, sizes = list(state.lengths), [length + 2 * state.behind for length in state.lengths]
+    closing = [False] * len(left)  # whether what is left joins from left to right
+    staying = state.present
+    while going := _go_on(finished, state, left):
+        left, sizes = [left[i] for i in going], [sizes[i] for i in going]
+        closing = [closing[i] for i in going]
+        if state.step or len(going) < len(state.lengths):
+            state = state.narrow(going, staying, max(sizes))
+        closing = [
+            over or state.step >= engine.budget(length)
+            for over, length in zip(closing, state.lengths, strict=True)
+        ]
         near = Adjacent(state.present)
         chance = state.exists * (1 - engine.decide(state, near))
-        wish = (state.eligible & ((chance <= 0.5) | closing.unsqueeze(1))).to(chance.dtype)
-        joins = wish * (1 - near.left(wish))
-        gained, staying = near.left(joins), state.present & (joins == 0)
-        # How many join, and how many positions and tokens are left of each sequence: the host's one look in a step.
-        made, sizes, left = (
-            torch.stack([joins.sum(1), staying.sum(1), (staying & state.tokens).sum(1)]).long().tolist()
-        )
-        state = state.advance(_joined(engine, state.nodes, gained, sum(made)), chance, gained)
-        standing = staying.to(chance.dtype)
+        ready = chance <= 0.5
+        if any(closing):
+            ready = ready | torch.tensor(closing, device=mask.device).unsqueeze(1)
+        wish = state.eligible & ready
+        joins = wish & ~near.left(wish)
+        gained, staying = near.left(joins), state.present & ~joins
+        after = state.advance(state.nodes, chance, gained.to(chance.dtype))
+        standing = replace(after, exists=staying.to(chance.dtype))
+        # The host's one look in a step: how many join, and which sequences the halting lets go on.
+        made, willing = torch.stack([joins.sum(1), engine.willing(standing)]).tolist()
+        after.nodes = _joined(engine, state.nodes, gained, sum(made))
         if recorder is not None:
-            recorder.record(state, joins, standing)
-        closing = (
-            closing | ~engine.willing(replace(state, exists=standing)) | (state.step >= budget[state.rows])
-        )
-        going = _go_on(finished, state, left)
+            recorder.record(after, joins, standing.exists)
+        left = [count - joined for count, joined in zip(left, made, strict=True)]
+        sizes = [size - joined for size, joined in zip(sizes, made, strict=True)]
+        closing = [over or not go_on for over, go_on in zip(closing, willing, strict=True)]
+        state = after
     return finished.encoding(recorder)
 
 

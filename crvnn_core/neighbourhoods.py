@@ -7,6 +7,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from crvnn_core.interfaces import Neighbourhood
 from crvnn_core.precision import at_least_float32, autocasting, full_precision
@@ -54,6 +55,27 @@ def _product(matrix: Tensor, values: Tensor) -> Tensor:
     with full_precision(values.device.type):
         wide = at_least_float32(values)
         return (matrix.to(wide.dtype) @ wide).to(values.dtype)
+
+
+class Adjacent(Neighbourhood):
+    """Neighbours where everything but the padding exists: the positions next to one."""
+
+    def __init__(self, present: Tensor) -> None:
+        self.present = present
+
+    def window(self, values: Tensor, reach: int) -> list[Tensor]:
+        """Slices of one padded copy."""
+        if len(values) > 1:  # what stands under padding is nobody's neighbour; a sequence alone has none
+            values = values * (self.present if values.dim() == 2 else self.present.unsqueeze(-1))
+        n = values.shape[1]
+        padded = pad(values, (0, 0) * (values.dim() - 2) + (reach, reach))
+        return [padded[:, start : start + n] for start in range(2 * reach + 1)]
+
+    def left(self, values: Tensor) -> Tensor:
+        return self.window(values, 1)[0]
+
+    def right(self, values: Tensor) -> Tensor:
+        return self.window(values, 1)[2]
 
 
 class Remembered(Neighbourhood):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,19 +18,23 @@ class State:
     nodes: Tensor  # [B, N, s] states of the cell
     exists: Tensor  # [B, N] existential probabilities e
     gained: Tensor  # [B, N] left(c) of the last step: how far the position is a new parent
-    lost: Tensor  # [B, N] existence of positions that have left, between this one and the one before
+    lost: (
+        Tensor | None
+    )  # [B, N] existence of positions that have left, between this one and the one before, if any may
     present: Tensor  # [B, N] bool: not padding
     tokens: Tensor  # [B, N] bool: a real token, so it may receive
     eligible: Tensor  # [B, N] bool: a real token but not the last, so it may be composed to the right
     place: Tensor  # [B, N] which token of its sequence it is, from 0
     rows: Tensor  # [B] place in the batch as it was given
     last: Tensor  # [B] position of the last token
+    behind: int  # positions behind the last token that are not padding: END
     lengths: tuple[int, ...]  # tokens of each sequence, known on the host
     step: int = 0
+    whole: bool = True  # whether every position that is not padding is known to exist for sure
 
     def advance(self, nodes: Tensor, exists: Tensor, gained: Tensor) -> State:
         """The state after one step."""
-        return replace(self, nodes=nodes, exists=exists, gained=gained, step=self.step + 1)
+        return replace(self, nodes=nodes, exists=exists, gained=gained, step=self.step + 1, whole=False)
 
     def survivors(self, tolerance: float) -> Tensor:
         """Which positions must stay [B, N]: START, END, last tokens, and what exists.
@@ -38,8 +43,8 @@ class State:
         earlier losses counted. (It is spent in two halves: one for the position next to a survivor, one for those
         that fall into the same portion of the running total.)
         """
-        if not tolerance:
-            return self.present & ~(self.eligible & (self.exists == 0))
+        if not tolerance or self.lost is None:
+            return self.present & ((self.exists != 0) | ~self.eligible)
         half = tolerance / 2
         exists = self.exists.detach().double()
         small = self.eligible & (exists + self.lost <= half)
@@ -50,35 +55,43 @@ class State:
 
     def narrow(self, chosen: list[int], staying: Tensor, size: int) -> State:
         """Only these sequences, and of each only the positions that stay: at most ``size`` of them."""
-        batch, n, s = self.nodes.shape
-        index = torch.tensor(chosen, device=self.nodes.device)
-        staying = staying.index_select(0, index)
+        n = self.nodes.shape[1]
+        rest = self if len(chosen) == len(self.lengths) else self._rows(chosen)
+        if rest is not self:
+            staying = staying.index_select(0, torch.tensor(chosen, device=staying.device))
         order = staying.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
         present = staying.gather(1, order)
-        flat = (order + index.unsqueeze(1) * n).flatten()
-
-        def pick(tensor: Tensor) -> Tensor:
-            return tensor.reshape(batch * n).index_select(0, flat).view_as(order)
-
-        last = self.last.index_select(0, index)
-        leaving = ~staying
-        gone = self.lost.index_select(0, index) + self.exists.detach().index_select(0, index) * leaving
-        total = gone.cumsum(1).gather(1, order)
-        lost = torch.diff(total, dim=1, prepend=torch.zeros_like(total[:, :1])) * present
+        flat = order
+        if len(order) > 1:
+            flat = order + torch.arange(0, len(order) * n, n, device=order.device).unsqueeze(1)
+        nodes = rest.nodes.flatten(0, 1).index_select(0, flat.flatten())
         return replace(
-            self,
-            nodes=self.nodes.reshape(batch * n, s).index_select(0, flat).view(*order.shape, s),
-            exists=pick(self.exists) * present,
-            gained=pick(self.gained) * present,
-            lost=lost,
+            rest,
+            nodes=nodes.view(*order.shape, -1),
+            exists=rest.exists.gather(1, order) * present,
+            gained=rest.gained.gather(1, order),
+            lost=None if rest.lost is None else _lost(rest.lost, rest.exists, staying, order) * present,
             present=present,
-            tokens=pick(self.tokens) & present,
-            eligible=pick(self.eligible) & present,
-            place=pick(self.place),
-            rows=self.rows.index_select(0, index),
-            last=last - leaving.cumsum(1).gather(1, last.unsqueeze(1)).squeeze(1),
-            lengths=tuple(self.lengths[i] for i in chosen),
+            tokens=rest.tokens.gather(1, order) & present,
+            eligible=rest.eligible.gather(1, order) & present,
+            place=rest.place.gather(1, order),
+            last=present.sum(1) - (1 + self.behind),
         )
+
+    def _rows(self, chosen: list[int]) -> State:
+        index = torch.tensor(chosen, device=self.nodes.device)
+        picked: dict[str, Any] = {
+            name: value.index_select(0, index)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        return replace(self, **picked, lengths=tuple(self.lengths[i] for i in chosen))
+
+
+def _lost(lost: Tensor, exists: Tensor, staying: Tensor, order: Tensor) -> Tensor:
+    """What is lost between the positions that stay: what was, and the existence of those that leave."""
+    so_far = (lost + exists.detach() * ~staying).cumsum(1).gather(1, order)
+    return torch.diff(so_far, dim=1, prepend=torch.zeros_like(so_far[:, :1]))
 
 
 def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> list[int]:

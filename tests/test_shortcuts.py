@@ -160,6 +160,7 @@ def state_of(exists):
         place=place,
         rows=torch.arange(len(exists)),
         last=torch.full((len(exists),), n - 1),
+        behind=0,
         lengths=(n,) * len(exists),
     )
 

@@ -64,7 +64,8 @@ class GatedCell(Cell):
         inner = self.dropout(activation(self.activation)(self.expand(torch.cat([left, right], -1))))
         gates, new = self.gates(inner).split([3 * self.width, self.width], -1)
         keep_left, keep_right, take_new = torch.sigmoid(gates).chunk(3, -1)
-        parent: Tensor = self.norm(keep_left * left + keep_right * right + take_new * new)
+        both = torch.addcmul(keep_left * left, keep_right, right)
+        parent: Tensor = self.norm(torch.addcmul(both, take_new, new))
         return parent
 
 

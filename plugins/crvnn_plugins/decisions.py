@@ -21,7 +21,7 @@ def relax(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Mod
         rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
         chosen = torch.softmax(torch.stack(rivals, -1), -1)[..., 1]
     elif modulation == "reference":
-        chosen = _reference(scores, near, eligible)
+        return _reference(scores, near, eligible)
     else:
         raise ValueError(f"modulation must be 'none', 'paper' or 'reference', not {modulation!r}")
     return chosen * eligible
@@ -33,8 +33,9 @@ def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
     highest = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
     strength = torch.exp(scores - highest)
     left, _, right = near.window(strength, 1)
-    # The guard stands beside exp(0), so that it weighs the same whatever the highest score.
-    nobody = (torch.exp(-highest) * (1 + 4e-8)).clamp(min=1e-30)
+    nobody = torch.exp(-highest).clamp(
+        min=1e-30
+    )  # the published 4e-8 is not added: it would depend on the highest
     return strength / (strength + left + right + nobody)
 
 
@@ -165,7 +166,7 @@ class Stretched(Decision):
         if self.training and self.noise:
             scores = scores + self.noise * logistic_noise(scores)
         soft = relax(scores, near, eligible, self.modulation)
-        return ((1 + 2 * self.stretch) * soft - self.stretch).clamp(0, 1) * eligible
+        return ((1 + 2 * self.stretch) * soft - self.stretch).clamp(0, 1)  # 0 stays 0
 
 
 def logistic_noise(scores: Tensor) -> Tensor:

@@ -143,7 +143,7 @@ class DenseEngine(Encoder):
             highest = scores.detach().amax(1, keepdim=True).clamp(min=0)
             strength = torch.exp(scores - highest)
             rivals = _on_columns(to_left, strength) + _on_columns(to_right, strength)
-            nobody = (torch.exp(-highest) * (1 + 4e-8)).clamp(min=1e-30)
+            nobody = torch.exp(-highest).clamp(min=1e-30)
             chosen = strength / (strength + rivals + nobody)
         chosen = chosen * eligible
         if isinstance(decision, Stretched):

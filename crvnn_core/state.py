@@ -55,15 +55,10 @@ class State:
 
     def narrow(self, chosen: list[int], staying: Tensor, size: int) -> State:
         """Only these sequences, and of each only the positions that stay: at most ``size`` of them."""
-        n = self.nodes.shape[1]
         rest = self if len(chosen) == len(self.lengths) else self._rows(chosen)
         if rest is not self:
             staying = staying.index_select(0, torch.tensor(chosen, device=staying.device))
-        order = staying.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
-        present = staying.gather(1, order)
-        flat = order
-        if len(order) > 1:
-            flat = order + torch.arange(0, len(order) * n, n, device=order.device).unsqueeze(1)
+        order, present, flat = _places(staying, size)
         nodes = rest.nodes.flatten(0, 1).index_select(0, flat.flatten())
         return replace(
             rest,
@@ -86,6 +81,16 @@ class State:
             if isinstance(value, Tensor)
         }
         return replace(self, **picked, lengths=tuple(self.lengths[i] for i in chosen))
+
+
+def _places(staying: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the positions that stay are [B, size]; which of these there are; where they are in flat tensors."""
+    if len(staying) == 1:
+        order = torch.nonzero_static(staying, size=size)[:, 1].unsqueeze(0)
+        return order, staying.new_ones(order.shape), order
+    order = staying.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
+    first = torch.arange(0, staying.numel(), staying.shape[1], device=order.device).unsqueeze(1)
+    return order, staying.gather(1, order), order + first
 
 
 def _lost(lost: Tensor, exists: Tensor, staying: Tensor, order: Tensor) -> Tensor:

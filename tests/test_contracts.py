@@ -504,7 +504,22 @@ KEEPING = {
     "observer": Quiet,
 }
 
+
 #: Check, a component that breaks its promise, and words of the reason that is given.
+class SteepDecision(PlainDecision):
+    """Hard forward, soft backward, and silent about it."""
+
+    fades = True
+
+    def forward(self, scores, near, eligible):
+        return ((scores > 0).float() + (scores - scores.detach())) * eligible
+
+
+class SureDecision(SteepDecision):
+    fades = False
+    settles = False
+
+
 BROKEN = [
     (
         "retriever_keeps_shape_and_type",
@@ -522,6 +537,11 @@ BROKEN = [
         "at and after the position",
     ),
     ("retriever_ignores_padding", PaddingRetriever, "with other padding"),
+    (
+        "retriever_does_not_miss_what_is_gone",
+        bent_retriever(lambda v, near: near * (1 - 1 / v.shape[1])),
+        "without what is gone",
+    ),
     ("retriever_treats_each_sequence_alone", SociableRetriever, "left of sequence 0"),
     ("retriever_has_true_gradients", DetachedRetriever, "gradcheck found a difference"),
     ("retriever_runs_on_any_device", CpuRetriever, "fails on the meta device"),
@@ -572,6 +592,8 @@ BROKEN = [
         decision(lambda u, may: torch.sigmoid(u)),
         "an ineligible position",
     ),
+    ("decision_fades_if_it_says_so", SteepDecision, "it still has a gradient of"),
+    ("decision_fades_if_it_says_so", SureDecision, "though settles is false"),
     ("decision_follows_the_scores", decision(lambda u, may: sigmoid(-u, may)), "c falls while u rises"),
     ("decision_follows_the_scores", decision(lambda u, may: 0.5 * may), "c does not depend on u"),
     (

@@ -55,6 +55,22 @@ def check_decision_leaves_the_ineligible_alone(component: Component) -> None:
     assert bool((chosen[~eligible] == 0).all()), "an ineligible position is composed"
 
 
+def check_decision_fades_if_it_says_so(component: Component) -> None:
+    """If ``fades`` is true, a c of 0 or 1 has no gradient; if ``settles`` is false, c is never either."""
+    scores, near, eligible = _inputs()
+    decision = build(component).eval()
+    sure = (100 * scores).requires_grad_()
+    chosen = decision(sure, near, eligible)
+    settled = eligible & ((chosen < 1e-6) | (chosen > 1 - 1e-6))
+    if decision.fades and bool(settled.any()):
+        (gradient,) = torch.autograd.grad(chosen[settled].sum(), sure, allow_unused=True)
+        steepest = 0.0 if gradient is None else gradient.abs().max().item()
+        assert steepest < 1e-3, f"where c is 0 or 1 it still has a gradient of {steepest:.3g}"
+    if not decision.settles:
+        chosen = decision(scores, near, eligible)[eligible]
+        assert bool(((chosen > 0) & (chosen < 1)).all()), "c is exactly 0 or 1, though settles is false"
+
+
 def check_decision_follows_the_scores(component: Component) -> None:
     """Raising one position's score never lowers its own probability, and can raise it."""
     scores, near, eligible = _inputs()
@@ -141,6 +157,7 @@ def check_decision_can_be_saved(component: Component) -> None:
 DECISION_CHECKS = (
     check_decision_gives_probabilities,
     check_decision_leaves_the_ineligible_alone,
+    check_decision_fades_if_it_says_so,
     check_decision_follows_the_scores,
     check_decision_treats_each_sequence_alone,
     check_decision_ignores_padding,

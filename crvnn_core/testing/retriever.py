@@ -99,6 +99,19 @@ def check_retriever_ignores_padding(component: Component) -> None:
         same(after(changed)[mask], before(values)[mask], "with other padding")
 
 
+def check_retriever_does_not_miss_what_is_gone(component: Component) -> None:
+    """Without a limit to its reach, taking out positions with e = 0 changes nothing for the others."""
+    retriever = build(component)
+    if retriever.reach is not None:
+        return
+    exists, values = random(2, 12).sigmoid(), random(2, 12, WIDTH)
+    exists[:, 1::3] = 0
+    kept = [i for i in range(12) if i % 3 != 1]
+    whole, rest = (retriever(e, torch.ones_like(e, dtype=torch.bool)) for e in (exists, exists[:, kept]))
+    same(rest.left(values[:, kept]), whole.left(values)[:, kept], "left, without what is gone")
+    same(rest.right(values[:, kept]), whole.right(values)[:, kept], "right, without what is gone")
+
+
 def check_retriever_treats_each_sequence_alone(component: Component) -> None:
     """A sequence in a padded batch gives what it gives alone."""
     mask = padded()
@@ -186,6 +199,7 @@ RETRIEVER_CHECKS = (
     check_retriever_gives_probabilities,
     check_retriever_looks_to_its_own_side,
     check_retriever_ignores_padding,
+    check_retriever_does_not_miss_what_is_gone,
     check_retriever_treats_each_sequence_alone,
     check_retriever_has_true_gradients,
     check_retriever_runs_on_any_device,

@@ -36,7 +36,12 @@ def crvnn_tasks() -> Iterable[Component]:
 def crvnn_models() -> Iterable[TrainedModel]:
     here = Path(__file__).parent / "models"
     return [
-        TrainedModel("listops", str(here / "listops"), summary="ListOps, width 64, trained on a processor")
+        TrainedModel("listops", str(here / "listops"), summary="ListOps, width 64, told answers alone"),
+        TrainedModel(
+            "listops-guided",
+            str(here / "listops-guided"),
+            summary="ListOps, width 128, shown trees at first: sure, and so quick",
+        ),
     ]
 
 

@@ -199,11 +199,10 @@ class Recursion(Encoder):
         place = torch.arange(inputs.shape[1], device=inputs.device)
         return torch.where((place == count + 1).unsqueeze(-1), self.end.to(inputs.dtype), inputs)
 
-    def willing(self, state: State) -> Tensor:
-        """Which sequences the halting lets go on [B]."""
-        vectors = self.cell.readout(state.nodes).detach()
-        willing = self.halting((state.exists * state.tokens).detach(), vectors, state.step)
-        _expect(self.halting, "halting", willing, state.rows.shape)
+    def willing(self, exists: Tensor, nodes: Tensor, step: int) -> Tensor:
+        """Which sequences the halting lets go on [B], from what exists of their tokens [B, N] after a step."""
+        willing = self.halting(exists.detach(), self.cell.readout(nodes).detach(), step)
+        _expect(self.halting, "halting", willing, exists.shape[:1])
         if willing.dtype != torch.bool:
             kind = type(self.halting).__name__
             raise ContractError(f"halting {kind} returned {willing.dtype}; it must return bools", "halting")
@@ -268,7 +267,8 @@ class Finished:
             count = len(state.lengths)
             return [True] * count, [staying.shape[1]] * count, [int(state.step > 0)] * count
         unsure = staying & (state.exists != 1) if self.engine.settles() else staying
-        facts = torch.stack([self.engine.willing(state).long(), staying.sum(1), unsure.sum(1)])
+        willing = self.engine.willing(state.exists * state.tokens, state.nodes, state.step)
+        facts = torch.stack([willing.long(), staying.sum(1), unsure.sum(1)])
         answer, sizes, doubts = facts.tolist()
         return [bool(go_on) for go_on in answer], sizes, doubts
 

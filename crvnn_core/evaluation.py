@@ -76,7 +76,7 @@ def evaluate(
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.inference_mode():
             for start in range(0, len(order), _TOGETHER):
                 chosen = order[start : start + _TOGETHER]
                 places: dict[int, list[int]] = {}  # an example may come several times

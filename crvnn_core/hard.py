@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from crvnn_core.engine import Finished, Recursion
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def compose_hard(
     engine: Recursion, inputs: Tensor, mask: Tensor, finished: Finished, trace: bool
 ) -> Encoding:
@@ -49,17 +48,17 @@ def compose_hard(
         wish = state.eligible & ready
         joins = wish & ~near.left(wish)
         gained, staying = near.left(joins), state.present & ~joins
-        after = state.advance(state.nodes, chance, gained.to(chance.dtype))
-        standing = replace(after, exists=staying.to(chance.dtype))
+        exists = (staying & state.tokens).to(chance.dtype)
         # The host's one look in a step: how many join, and which sequences the halting lets go on.
-        made, willing = torch.stack([joins.sum(1), engine.willing(standing)]).tolist()
-        after.nodes = _joined(engine, state.nodes, gained, sum(made))
+        willing = engine.willing(exists, state.nodes, state.step + 1)
+        made, willing = torch.stack([joins.sum(1), willing]).tolist()
+        nodes = _joined(engine, state.nodes, gained, sum(made))
+        state = state.advance(nodes, chance, gained.to(chance.dtype))
         if recorder is not None:
-            recorder.record(after, joins, standing.exists)
+            recorder.record(state, joins, exists)
         left = [count - joined for count, joined in zip(left, made, strict=True)]
         sizes = [size - joined for size, joined in zip(sizes, made, strict=True)]
         closing = [over or not go_on for over, go_on in zip(closing, willing, strict=True)]
-        state = after
     return finished.encoding(recorder)
 
 

@@ -31,6 +31,9 @@ def launched(spec: TrainingSpec) -> Fabric:
     try:
         if spec.threads:
             torch.set_num_threads(spec.threads)
+        torch.set_flush_denormal(
+            True
+        )  # processors take ten times as long over gradients that have all but vanished
         fabric = Fabric(
             accelerator=spec.accelerator, devices=devices, num_nodes=nodes, strategy=strategy, **options
         )

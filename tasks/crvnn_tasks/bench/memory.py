@@ -139,6 +139,7 @@ def measure_here(request: Request) -> Peak:
     setup = request.setup
     if setup.threads:
         torch.set_num_threads(setup.threads)
+    torch.set_flush_denormal(True)
     field = field_of(setup)
     model = ready(request.work, field.build(request.contender))
     perform(request.work, model, random_batch(_SHORT, model.vocabulary, setup.seed, setup.device))

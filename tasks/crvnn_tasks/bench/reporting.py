@@ -34,6 +34,7 @@ def make_setup(session: Session, **setting: Any) -> Setup:
         raise CrvnnError(f"--device {setup.device} cannot be used: {str(error).splitlines()[0]}") from None
     if setup.threads:
         torch.set_num_threads(setup.threads)
+    torch.set_flush_denormal(True)  # as in training, and for every contender
     return setup
 
 

@@ -30,7 +30,7 @@ def training_step(model: Model, batch: Batch) -> Tensor:
     return output.encodings[0].steps
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def forward(model: Model, batch: Batch) -> Tensor:
     """Forward only."""
     return model(batch).encodings[0].steps

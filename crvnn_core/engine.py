@@ -87,7 +87,7 @@ class Recursion(Encoder):
     def step(self, state: State) -> tuple[Tensor, State]:
         """One pass over every sequence: the composition probabilities, and the state after them."""
         near = self._neighbours(state)
-        compose = self.decide(state, near).clamp(0, 1) * state.eligible  # c [B, N]
+        compose = self.decide(state, near) * state.eligible  # c [B, N]
         gained = near.left(compose) * state.tokens  # left(c) [B, N]
         exists = state.exists * (1 - compose)
         nodes = self._mix(near.left(state.nodes), state.nodes, gained, exists)  # [B, N, s]
@@ -263,13 +263,16 @@ class Finished:
 
         This is the one place in the loop where the host waits for the device.
         """
-        if state.step == 0 or state.nodes.is_meta:
-            count = len(state.lengths)
-            return [True] * count, [staying.shape[1]] * count, [int(state.step > 0)] * count
-        unsure = staying & (state.exists != 1) if self.engine.settles() else staying
+        sizes, sure = [length + 2 * state.behind for length in state.lengths], [0] * len(state.lengths)
+        if state.step == 0:
+            return [True] * len(sizes), sizes, sure
+        if state.nodes.is_meta:
+            return [True] * len(sizes), sizes, sizes
         willing = self.engine.willing(state.exists * state.tokens, state.nodes, state.step)
-        facts = torch.stack([willing.long(), staying.sum(1), unsure.sum(1)])
-        answer, sizes, doubts = facts.tolist()
+        if staying is state.present and not self.engine.settles():
+            return willing.tolist(), sizes, sizes
+        unsure = staying & (state.exists != 1) if self.engine.settles() else staying
+        answer, sizes, doubts = torch.stack([willing.long(), staying.sum(1), unsure.sum(1)]).tolist()
         return [bool(go_on) for go_on in answer], sizes, doubts
 
     def collect(self, state: State, leaving: list[int], halted: bool) -> None:

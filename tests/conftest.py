@@ -56,3 +56,11 @@ def pairs_run(tmp_path_factory):
 def small_catalog():
     """Everything that is installed, and the small tasks."""
     return small.catalog_with()
+
+
+@pytest.fixture(autouse=True)
+def numbers_of_every_size():
+    """Training flushes the smallest numbers to zero, in the whole process; no other test should notice."""
+    torch.set_flush_denormal(False)
+    yield
+    torch.set_flush_denormal(False)

@@ -53,13 +53,16 @@ class _AdhocMatrices(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, exists: Tensor) -> tuple[Tensor, Tensor]:
         line = prefix_sums(wide(exists))
-        gap = line.unsqueeze(1) - line.unsqueeze(2)  # E_b - E_a [B, n + 1, n + 1]
+        # E_b - E_a [B, n + 1, n + 1]: whole numbers and fractions apart, so that float32 loses no digits.
+        dtype = at_least_float32(exists).dtype
+        units, parts = line.floor().to(dtype), line.frac().to(dtype)
+        gap = units.unsqueeze(1) - units.unsqueeze(2)
+        gap.add_(parts.unsqueeze(1)).sub_(parts.unsqueeze(2))
         ctx.save_for_backward(gap <= 1)  # at a kink, the side on which existence falls
         ctx.kind = exists.dtype
-        found, dtype = gap.clamp_(0, 1), at_least_float32(exists).dtype
-        to_right = found[:, 1:, 1:] - found[:, 1:, :-1]
+        found = gap.clamp_(0, 1)
         to_left = found[:, :-1, :-1] - found[:, 1:, :-1]
-        return to_left.to(dtype).transpose(1, 2), to_right.to(dtype)
+        return to_left.transpose(1, 2), found[:, 1:, 1:] - found[:, 1:, :-1]
 
     @staticmethod
     @once_differentiable

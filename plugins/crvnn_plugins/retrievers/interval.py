@@ -30,7 +30,7 @@ class Adhoc(Retriever):
     """
 
     def __init__(
-        self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto", small: int = 256
+        self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto", small: int = 448
     ) -> None:
         super().__init__()
         if accumulate not in ("auto", "float64", "float32-pairs"):

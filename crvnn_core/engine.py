@@ -127,8 +127,8 @@ class Recursion(Encoder):
 
     def _may_leave_out(self, tolerance: float) -> bool:
         """Whether there can be something of no weight, and it may be left out: not where it still has a gradient."""
-        some = self.shortcuts and tolerance > 0
-        return self.settles() or (some and (self.decision.fades or not torch.is_grad_enabled()))
+        some = self.shortcuts and (tolerance > 0 or (tolerance == 0 and self.decision.settles))
+        return some and (self.decision.fades or not torch.is_grad_enabled())
 
     def staying(self, state: State) -> Tensor:
         """Which positions go on to the next step [B, N]."""

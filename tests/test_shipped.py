@@ -5,6 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 import crvnn_tasks
@@ -57,3 +58,40 @@ def test_it_comes_with_its_spec_its_seed_and_its_story():
     assert (HOME / "MODEL.md").is_file()
     assert not run.last.exists()  # only training needs checkpoints
     assert sum(path.stat().st_size for path in HOME.rglob("*")) < 3_000_000
+
+
+@pytest.fixture(scope="module")
+def guided():
+    return load("listops-guided")
+
+
+def test_the_guided_model_is_sure_so_that_hard_decisions_are_its_own(guided):
+    examples = list(islice(ListOps(held_out=300).examples("dev", 5), 300))
+    soft, hard = (guided.evaluate(examples, hard=hard) for hard in (False, True))
+    assert soft.total.accuracy > 0.98  # all of 2,000 when it was made
+    assert abs(soft.total.accuracy - hard.total.accuracy) < 0.005
+    assert soft.total.depth == pytest.approx(hard.total.depth, abs=0.1)
+
+
+def test_leaving_out_what_is_nothing_does_not_change_the_guided_model(guided):
+    tokens = [example.sequences[0] for example in islice(ListOps(held_out=60).examples("test", 5), 60)]
+    encoder = guided.model.encoder
+    assert encoder.shortcuts
+    quick = guided.model.ask(tokens, trace=True).encodings[0]
+    try:
+        encoder.shortcuts = False
+        plain = guided.model.ask(tokens, trace=True).encodings[0]
+    finally:
+        encoder.shortcuts = True
+    assert (quick.vector - plain.vector).abs().max() < 1e-4
+    assert torch.equal(quick.steps, plain.steps)
+    alive = quick.trace.exists[:-1] > 0
+    assert ((quick.trace.compose == 0) | (quick.trace.compose == 1))[alive].float().mean() > 0.999
+
+
+def test_the_guided_model_says_that_it_was_shown_trees():
+    home = HOME.parent / "listops-guided"
+    run = RunDirectory(home)
+    run.check_spec()
+    assert "It was shown the trees" in (home / "MODEL.md").read_text()
+    assert not run.last.exists()

@@ -54,6 +54,7 @@ class _Intervals(Neighbourhood):
     def __init__(self, exists: Tensor, pairs: bool) -> None:
         self.exists, self.pairs = exists, pairs
         self._sums: list[tuple[Tensor, BlockSums]] = []
+        self._bags: dict[int, tuple[Tensor, Tensor]] = {}
         with torch.no_grad():
             self._sides = _sides(exists, pairs)
         self._shares = [_share(exists, side) for side in self._sides]
@@ -68,7 +69,9 @@ class _Intervals(Neighbourhood):
         side, share = self._sides[which], self._shares[which]
         if values.dim() == 2:
             return _integrate(_Numbers, values, self.exists, share, side)
-        return _integrate(_Vectors, values, self.exists, share, side, self._sums_of(values))
+        if which not in self._bags:  # kept here: the sides live on until the backward pass
+            self._bags[which] = Runs(side.run.begin, side.run.end, self.pairs).bags_with(side.at, side.share)
+        return _integrate(_Vectors, values, self.exists, share, side, self._sums_of(values), self._bags[which])
 
     @torch.no_grad()
     def _sums_of(self, values: Tensor) -> BlockSums:
@@ -118,11 +121,6 @@ class _Side:
 
     def __init__(self, run: Runs, at: Tensor, share: Tensor, any_share: Tensor) -> None:
         self.run, self.at, self.share, self.any_share = run, at, share, any_share
-
-    @cached_property
-    def bags(self) -> tuple[Tensor, Tensor]:
-        """What makes the sum over the run, and the share behind it."""
-        return self.run.bags_with(self.at, self.share)
 
     @cached_property
     def transposed(self) -> Runs:
@@ -196,11 +194,17 @@ class _Vectors(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, exists: Tensor, share: Tensor, side: _Side, sums: BlockSums
+        ctx: Any,
+        values: Tensor,
+        exists: Tensor,
+        share: Tensor,
+        side: _Side,
+        sums: BlockSums,
+        bags: tuple[Tensor, Tensor],
     ) -> Tensor:
         ctx.save_for_backward(values, exists, share)
         ctx.side = side
-        return sums.over(side.bags)
+        return sums.over(bags)
 
     @staticmethod
     @once_differentiable
@@ -215,4 +219,4 @@ class _Vectors(torch.autograd.Function):
         of_exists = of_product.mul_(values).sum(-1)
         behind = values.reshape(-1, values.shape[-1]).index_select(0, side.flat).view(values.shape)
         of_share = behind.mul_(gradient).sum(-1)
-        return of_values, of_exists.to(exists.dtype), of_share.to(share.dtype), None, None
+        return of_values, of_exists.to(exists.dtype), of_share.to(share.dtype), None, None, None

@@ -71,7 +71,9 @@ class _Intervals(Neighbourhood):
             return _integrate(_Numbers, values, self.exists, share, side)
         if which not in self._bags:  # kept here: the sides live on until the backward pass
             self._bags[which] = Runs(side.run.begin, side.run.end, self.pairs).bags_with(side.at, side.share)
-        return _integrate(_Vectors, values, self.exists, share, side, self._sums_of(values), self._bags[which])
+        return _integrate(
+            _Vectors, values, self.exists, share, side, self._sums_of(values), self._bags[which]
+        )
 
     @torch.no_grad()
     def _sums_of(self, values: Tensor) -> BlockSums:

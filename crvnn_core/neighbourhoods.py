@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -23,23 +22,6 @@ class MatrixNeighbourhood(Neighbourhood):
 
     def __init__(self, to_left: Tensor, to_right: Tensor) -> None:
         self.to_left, self.to_right = to_left, to_right
-
-    @cached_property
-    def _to_both(self) -> Tensor:
-        """Both matrices of every sequence, one after the other [2 B, n, n]."""
-        return torch.stack([self.to_left, self.to_right], 1).flatten(0, 1)
-
-    def window(self, values: Tensor, reach: int) -> list[Tensor]:
-        """Both sides with one product a step outwards."""
-        if values.dim() == 2:  # so little work that putting it together costs more
-            return super().window(values, reach)
-        batch, n, d = values.shape
-        found, both = [values], values.unsqueeze(1).expand(batch, 2, n, d).reshape(2 * batch, n, d)
-        for _ in range(reach):
-            both = _product(self._to_both, both)
-            left, right = both.view(batch, 2, n, d).unbind(1)
-            found = [left, *found, right]
-        return found
 
     def left(self, values: Tensor) -> Tensor:
         return apply_to_columns(lambda v: _product(self.to_left, v), values)

@@ -17,6 +17,7 @@ def cost_of(catalog, n, *, width=16, **parts):
         "model.scorer.transition=0",
         "model.halting=never",
         "model.encoder.max_steps=3",
+        "model.encoder.shortcuts=false",
     ]
     if parts.get("retriever") == "adhoc":
         sets.append("model.retriever.small=0")  # no matrices, however short the sequence

@@ -155,15 +155,9 @@ class Recursion(Encoder):
 
     def compose(self, left: Tensor, right: Tensor) -> Tensor:
         """Parents of two children each [..., s]."""
-        many = self.checkpoint and right.shape[:-1].numel() > _PORTION
-        parent = self._in_portions(left, right) if many else self.cell(left, right)
+        parent = self.cell(left, right)
         _expect(self.cell, "cell", parent, right.shape)
         return parent.to(right.dtype)
-
-    def _in_portions(self, left: Tensor, right: Tensor) -> Tensor:
-        """The same, so many at a time, so that what the backward pass works out again is small."""
-        pairs = zip(*(torch.split(nodes.flatten(0, -2), _PORTION) for nodes in (left, right)), strict=True)
-        return torch.cat([checkpoint(self.cell, *pair, use_reentrant=False) for pair in pairs]).view_as(right)
 
     def begin(self, inputs: Tensor, mask: Tensor) -> State:
         """Leaves in their places, everything existing, nothing composed yet."""
@@ -224,8 +218,6 @@ class Recursion(Encoder):
         return 0 if self.start is None else 1
 
 
-#: Nodes that a checkpointed step composes at a time.
-_PORTION = 256
 #: Leaving positions out costs a little copying, so it is done when at most this part of them is left.
 _WORTH = 0.9
 

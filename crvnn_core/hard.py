@@ -49,7 +49,8 @@ def compose_hard(
         joins = wish & ~near.left(wish)
         gained, staying = near.left(joins), state.present & ~joins
         exists = (staying & state.tokens).to(chance.dtype)
-        # The host's one look in a step: how many join, and which sequences the halting lets go on.
+        # The host's one look in a step: how many join, and which sequences the halting lets go on. It comes before
+        # the parents are made, so a halting that looks at the nodes sees those of the step before.
         willing = engine.willing(exists, state.nodes, state.step + 1)
         made, willing = torch.stack([joins.sum(1), willing]).tolist()
         nodes = _joined(engine, state.nodes, gained, sum(made))

@@ -14,6 +14,11 @@ def at_least_float32(values: Tensor) -> Tensor:
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
+def wide(values: Tensor) -> Tensor:
+    """The tensor in float64, or in float32 on devices that have nothing wider."""
+    return values.float() if values.device.type == "mps" else values.double()
+
+
 def autocasting(device: str) -> bool:
     """Whether autocast is at work on a kind of device; some kinds do not have it."""
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

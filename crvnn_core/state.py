@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from crvnn_core.errors import InputError
+from crvnn_core.precision import wide
 
 
 @dataclass(eq=False)
@@ -18,9 +19,7 @@ class State:
     nodes: Tensor  # [B, N, s] states of the cell
     exists: Tensor  # [B, N] existential probabilities e
     gained: Tensor  # [B, N] left(c) of the last step: how far the position is a new parent
-    lost: (
-        Tensor | None
-    )  # [B, N] existence of positions that have left, between this one and the one before, if any may
+    lost: Tensor | None  # [B, N] existence of those that have left between this one and the one before
     present: Tensor  # [B, N] bool: not padding
     tokens: Tensor  # [B, N] bool: a real token, so it may receive
     eligible: Tensor  # [B, N] bool: a real token but not the last, so it may be composed to the right
@@ -46,7 +45,7 @@ class State:
         if not tolerance or self.lost is None:
             return self.present & ((self.exists != 0) | ~self.eligible)
         half = tolerance / 2
-        exists = self.exists.detach().double()
+        exists = wide(self.exists.detach())
         small = self.eligible & (exists + self.lost <= half)
         portion = ((exists * small + self.lost).cumsum(1) / half).floor()
         alike = torch.zeros_like(small)

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import MatrixNeighbourhood, Neighbourhood, Retriever
-from crvnn_core.precision import at_least_float32
-from crvnn_plugins.retrievers.precision import prefix_sums, wide
+from crvnn_core.precision import at_least_float32, wide
+from crvnn_plugins.retrievers.precision import prefix_sums
 
 
 class AdhocDense(Retriever):

@@ -41,10 +41,10 @@ class Adhoc(Retriever):
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
         exists = exists * mask
-        if exists.shape[1] <= self.small:
-            return adhoc_matrices(exists)
         auto = exists.device.type == "mps"
         pairs = auto if self.accumulate == "auto" else self.accumulate == "float32-pairs"
+        if exists.shape[1] <= self.small and not pairs:  # the matrices come from float64
+            return adhoc_matrices(exists)
         return _Intervals(exists, pairs)
 
 

@@ -7,11 +7,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 
-def wide(values: Tensor) -> Tensor:
-    """The tensor in float64, or in float32 on devices that have nothing wider."""
-    return values.float() if values.device.type == "mps" else values.double()
-
-
 def prefix_sums(values: Tensor) -> Tensor:
     """Sums of the first 0, 1, ..., n entries along dimension 1."""
     return pad(values.cumsum(1), (0, 0) * (values.dim() - 2) + (1, 0))

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from crvnn_core import Neighbourhood, Retriever
 from crvnn_core.neighbourhoods import apply_to_columns
-from crvnn_plugins.retrievers.precision import wide
+from crvnn_core.precision import wide
 
 
 class LogSpace(Retriever):

@@ -61,9 +61,9 @@ class Trained:
         """
         if isinstance(texts, str):
             raise InputError(f"predict takes a list of texts: [{texts!r}]")
-        questions = [self._question(number, text) for number, text in enumerate(texts)]
+        questions = [self.question(text, number) for number, text in enumerate(texts)]
         answers: dict[int, Prediction] = {}
-        with self._deciding(hard):
+        with self.deciding(hard):
             for group in within_budget(questions, _TOKENS):
                 for question, answer in zip(group, self._answers(group), strict=True):
                     answers[question.label] = answer
@@ -83,11 +83,12 @@ class Trained:
         :param done: is told how many were looked at, again and again.
         :param hard: decide for real, and compose along one tree.
         """
-        with self._deciding(hard):
+        with self.deciding(hard):
             return evaluate(self.model, self.task, examples, tokens=_TOKENS, done=done)
 
     @contextmanager
-    def _deciding(self, hard: bool) -> Iterator[None]:
+    def deciding(self, hard: bool) -> Iterator[None]:
+        """While this lasts, the encoder decides for real, or softly."""
         encoder = self.model.encoder
         if hard and not isinstance(encoder, Recursion):
             kind = self.spec.model.encoder.name
@@ -100,7 +101,7 @@ class Trained:
             if isinstance(encoder, Recursion):
                 encoder.hard = False
 
-    def _question(self, number: int, text: Text) -> Example:
+    def question(self, text: Text, number: int = 0) -> Example:
         """A text as an example; its number stands where the label would."""
         parts = text if isinstance(text, (tuple, list)) else (text,)
         if len(parts) != self.task.arity or not all(isinstance(part, str) for part in parts):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import frozen
 
 from crvnn_core.assembly import assemble
 from crvnn_core.data import checked, split_examples, within_budget
@@ -21,7 +21,7 @@ from crvnn_core.run import RunDirectory
 from crvnn_core.spec import RunSpec
 from crvnn_core.spec.layers import override, read_toml
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.tree import Tree, brackets, tree_of
+from crvnn_core.trees import Tree, trees_of
 from crvnn_core.weights import load_weights, saved_weights
 
 #: A text, or two of them for a task on pairs.
@@ -35,10 +35,8 @@ class Prediction:
 
     label: str
     probabilities: dict[str, float]
-    #: One for each sequence; ``None`` from an encoder that keeps no trace.
-    trees: tuple[Tree | None, ...] = field(
-        repr=lambda trees: str([tree and brackets(tree) for tree in trees])
-    )
+    #: One for each sequence; ``None`` from an encoder that composes along no tree.
+    trees: tuple[Tree | None, ...]
 
     @property
     def tree(self) -> Tree | None:
@@ -118,14 +116,11 @@ class Trained:
     def _answers(self, questions: Sequence[Example]) -> list[Prediction]:
         columns = list(zip(*(question.sequences for question in questions), strict=True))
         output = self.model.ask(*columns, trace=True)
+        trees = zip(*map(trees_of, output.encodings, columns), strict=True)  # those of a question together
         found = []
-        for row, chances in enumerate(output.logits.float().softmax(-1).tolist()):
-            trees = tuple(
-                tree_of(encoding.trace, row, column[row]) if encoding.trace is not None else None
-                for encoding, column in zip(output.encodings, columns, strict=True)
-            )
+        for chances, shown in zip(output.logits.float().softmax(-1).tolist(), trees, strict=True):
             by_class = dict(zip(self.task.classes, chances, strict=True))
-            found.append(Prediction(max(by_class, key=by_class.__getitem__), by_class, trees))
+            found.append(Prediction(max(by_class, key=by_class.__getitem__), by_class, shown))
         return found
 
 

@@ -195,8 +195,8 @@ def weights(assembly):
 
 
 def leaves(tree):
-    """The tokens of a tree from left to right; every inner node must have two children."""
-    found, waiting = [], [tree]
+    """The tokens of a tree, or of pairs in pairs, from left to right; every inner node must have two children."""
+    found, waiting = [], [tree if isinstance(tree, (str, tuple)) else tree.nested()]
     while waiting:
         node = waiting.pop()
         if isinstance(node, str):

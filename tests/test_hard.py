@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crvnn_core import CrvnnError, Decision, Recursion, load
 from crvnn_core.cli import main
 from crvnn_core.testing.parts import BracketingCell, PlainCell
-from crvnn_core.tree import brackets, tree_of
+from crvnn_core.trees import tree_of
 from crvnn_plugins.cells import GatedCell, LSTMCell
 from crvnn_plugins.decisions import Modulated
 from crvnn_plugins.haltings import FixedDepth, Never, Threshold
@@ -68,7 +68,7 @@ def test_it_composes_along_the_tree_that_its_trace_shows(n, seed):
     encoder = model(1, cell=cell, seed=seed, sharpness=3.0, boundaries=False)
     inputs = torch.arange(n, dtype=torch.float64).view(1, n, 1)
     encoding = encoder(inputs, torch.ones(1, n, dtype=torch.bool), trace=True)
-    shown = brackets(tree_of(encoding.trace, 0, names))
+    shown = str(tree_of(encoding.trace, 0, names))
     assert cell.name(encoding.vector[0]).replace(" ", "") == shown.replace(" ", "")
 
 

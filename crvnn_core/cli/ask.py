@@ -157,20 +157,16 @@ def _from_file(file: Any, trained: Trained) -> Iterator[str | tuple[str, str]]:
 
 
 def _show(question: str | tuple[str, str], answer: Prediction, trees: bool) -> None:
-    from crvnn_core.tree import brackets
-
     text = question if isinstance(question, str) else "  |  ".join(question)
     click.echo(f"{answer.label}\t{answer.probabilities[answer.label]:.1%}\t{text}")
     for tree in answer.trees if trees else ():
-        click.echo(f"\t{brackets(tree) if tree is not None else 'this encoder shows no tree'}")
+        click.echo(f"\t{tree if tree is not None else 'this encoder shows no tree'}")
 
 
 def _plain(question: str | tuple[str, str], answer: Prediction) -> dict[str, Any]:
-    from crvnn_core.tree import brackets
-
     return {
         "text": question,
         "label": answer.label,
         "probabilities": answer.probabilities,
-        "trees": [brackets(tree) if tree is not None else None for tree in answer.trees],
+        "trees": [str(tree) if tree is not None else None for tree in answer.trees],
     }

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core.trace import Trace
-from crvnn_core.tree import brackets, tree_of
+from crvnn_core.trees import Tree, tree_of
 from small import leaves
 
 
@@ -69,7 +69,7 @@ def test_a_trace_without_doubt_gives_the_tree_it_was_made_from(tree, data):
     tokens = leaves(tree)
     n = len(tokens)
     trace = composing(n, *({position} for position in merges(tree)))
-    assert tree_of(trace, 0, tokens) == tree
+    assert tree_of(trace, 0, tokens).nested() == tree
 
 
 @pytest.mark.parametrize(
@@ -86,40 +86,40 @@ def test_a_trace_without_doubt_gives_the_tree_it_was_made_from(tree, data):
     ],
 )
 def test_binary_decisions_give_the_expected_tree(steps, tree):
-    assert tree_of(composing(4, *steps), 0, "abcd") == tree
+    assert tree_of(composing(4, *steps), 0, "abcd").nested() == tree
 
 
 def test_a_position_joins_in_the_step_in_which_it_becomes_more_likely_gone_than_not():
     slowly = trace_of([[1.0, 1.0, 1.0], [0.6, 0.7, 1.0], [0.55, 0.5, 1.0], [0.1, 0.3, 1.0]])
-    assert tree_of(slowly, 0, "abc") == ("a", ("b", "c"))
+    assert tree_of(slowly, 0, "abc").nested() == ("a", ("b", "c"))
 
 
 def test_one_token_is_its_own_tree():
-    assert tree_of(composing(1), 0, ["a"]) == "a"
-    assert tree_of(composing(1, set(), set()), 0, ["a"]) == "a"
+    assert tree_of(composing(1), 0, ["a"]).nested() == "a"
+    assert tree_of(composing(1, set(), set()), 0, ["a"]).nested() == "a"
 
 
 def test_padding_and_other_rows_do_not_matter():
     exists = torch.tensor([[[1.0, 1.0, 1.0, 0.0], [1.0] * 4], [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]]])
     trace = Trace(exists[:1] - exists[1:], exists, exists[0] > 0, torch.tensor([1, 1]))
-    assert tree_of(trace, 0, "abc") == ("a", ("b", "c"))
-    assert tree_of(trace, 1, "abcd") == ((("a", "b"), "c"), "d")
+    assert tree_of(trace, 0, "abc").nested() == ("a", ("b", "c"))
+    assert tree_of(trace, 1, "abcd").nested() == ((("a", "b"), "c"), "d")
 
 
 def test_a_tree_is_written_with_brackets():
-    assert brackets("a") == "a"
-    assert brackets(("a", "b")) == "(a b)"
-    assert brackets((("a", "b"), ("c", ("d", "e")))) == "((a b) (c (d e)))"
+    assert str(Tree.of("a")) == "a"
+    assert str(Tree.of(("a", "b"))) == "(a b)"
+    assert str(Tree.of((("a", "b"), ("c", ("d", "e"))))) == "((a b) (c (d e)))"
 
 
 def test_tokens_that_are_brackets_themselves_are_written_as_treebanks_do():
-    assert brackets(("(", ("a", ")"))) == "(-LRB- (a -RRB-))"
-    assert brackets((("(", "a"), ")")) == "((-LRB- a) -RRB-)"
+    assert str(Tree.of(("(", ("a", ")")))) == "(-LRB- (a -RRB-))"
+    assert str(Tree.of((("(", "a"), ")"))) == "((-LRB- a) -RRB-)"
 
 
 @given(bracketings())
 def test_what_is_written_can_be_read_again(tree):
-    assert eval(brackets(tree).replace(" ", ",")) == _numbers(tree)
+    assert eval(str(Tree.of(tree)).replace(" ", ",")) == _numbers(tree)
 
 
 def _numbers(tree):
@@ -131,6 +131,6 @@ def test_a_very_deep_tree_is_made_and_written():
     tokens = ["x"] * n
     for trace in (trace_of([[1.0] * n]), trace_of([[1.0] * n, [0.0] * n])):
         tree = tree_of(trace, 0, tokens)
-        text = brackets(tree)
+        text = str(tree)
         assert text.startswith("(" * (n - 1) + "x x) x)")
         assert len(text) == n + 3 * (n - 1)

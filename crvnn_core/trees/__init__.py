@@ -1,0 +1,21 @@
+"""Binary trees over tokens: taken from a trace, written, drawn, read again, scored. Only the taking needs torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crvnn_core.trees.bracketed import brackets
+from crvnn_core.trees.tree import FORMATS, Nested, Node, Tree
+
+if TYPE_CHECKING:
+    from crvnn_core.trees.extraction import tree_of, trees_of
+
+__all__ = ["FORMATS", "Nested", "Node", "Tree", "brackets", "tree_of", "trees_of"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("tree_of", "trees_of"):
+        from crvnn_core.trees import extraction
+
+        return getattr(extraction, name)
+    raise AttributeError(f"module 'crvnn_core.trees' has no attribute '{name}'")

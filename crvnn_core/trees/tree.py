@@ -1,0 +1,215 @@
+"""A binary tree over tokens. No recursion anywhere: trees can be as deep as sequences are long."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from crvnn_core.errors import InputError, nearest
+
+#: A token, or the trees of two children.
+Nested = str | tuple["Nested", "Nested"]
+
+#: The module that writes and reads each form.
+_FORMS = {
+    "brackets": "bracketed",
+    "nested": "lists",
+    "json": "records",
+    "nltk": "treebank",
+    "svg": "svg",
+    "latex": "forest",
+    "terminal": "drawing",
+}
+FORMATS = tuple(_FORMS)
+
+
+@frozen
+class Node:
+    """An inner node: ``tokens[start:split]`` joined with ``tokens[split:end]``."""
+
+    start: int
+    split: int
+    end: int
+    #: The recursion step, from 1, in which it was made; ``None`` if it joined at the very end only, or is not known.
+    step: int | None = None
+    #: The probability of having been composed by then, over all steps so far; ``None`` if it is not known.
+    chance: float | None = None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The tokens it covers: from the first to behind the last."""
+        return self.start, self.end
+
+
+def _texts(tokens: Iterable[str]) -> tuple[str, ...]:
+    return tuple(tokens)
+
+
+def _in_order(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(nodes)
+
+
+@frozen(repr=False)
+class Tree:
+    """A binary tree over all tokens: n - 1 inner nodes for n tokens."""
+
+    tokens: tuple[str, ...] = field(converter=_texts)
+    #: Children before parents, in the order of composition.
+    nodes: tuple[Node, ...] = field(converter=_in_order)
+
+    def __attrs_post_init__(self) -> None:
+        _check(self.tokens, self.nodes)
+
+    @classmethod
+    def of(cls, nested: Nested | Sequence[Any]) -> Tree:
+        """The tree that pairs in pairs stand for: ``(("a", "b"), "c")``."""
+        tokens: list[str] = []
+        nodes: list[Node] = []
+        starts: list[int] = []  # of what has been read and not joined yet
+        waiting: list[Any] = [nested]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, str):
+                starts.append(len(tokens))
+                tokens.append(part)
+            elif part is None:  # both children are there
+                split, start = starts.pop(), starts[-1]
+                nodes.append(Node(start, split, len(tokens)))
+            elif isinstance(part, (tuple, list)) and len(part) == 2 and None not in part:
+                waiting += [None, part[1], part[0]]
+            else:
+                raise InputError(f"a tree is a token or a pair of trees, not {_shortened(part)}")
+        return cls(tokens, nodes)
+
+    @classmethod
+    def joining(
+        cls,
+        tokens: Sequence[str],
+        positions: Iterable[int],
+        steps: Sequence[int | None] | None = None,
+        chances: Sequence[float | None] | None = None,
+    ) -> Tree:
+        """The tree that arises when at these positions, one after another, a node joins the one to its right.
+
+        :param positions: each of 0 ... n - 2 once; a node's position is that of its last token.
+        :param steps: of each position, in the order of the tokens.
+        :param chances: likewise.
+        """
+        n = len(tokens)
+        before, after = list(range(-1, n)), list(range(1, n + 1))  # who stands next to each position
+        nodes = []
+        for position in positions:
+            if not 0 <= position < n - 1 or after[position] < 0:
+                raise InputError(
+                    f"position {position} cannot join its right neighbour: it has none, or has joined"
+                )
+            left, right = before[position], after[position]
+            step = steps[position] if steps is not None else None
+            chance = chances[position] if chances is not None else None
+            nodes.append(Node(left + 1, position + 1, right + 1, step, chance))
+            before[right], after[position] = left, -1
+            if left >= 0:
+                after[left] = right
+        return cls(tokens, nodes)
+
+    @classmethod
+    def read(cls, text: str, form: str) -> Tree:
+        """The tree that a text in one of the ``FORMATS`` stands for."""
+        tree: Tree = _module(form).read(text)
+        return tree
+
+    def to(self, form: str, *, unknown: Collection[int] = ()) -> str:
+        """This tree in one of the ``FORMATS``.
+
+        :param unknown: positions of tokens that a model does not know, to be marked where the form has a mark.
+        """
+        text: str = _module(form).write(self, unknown)
+        return text
+
+    def same(self, other: Tree) -> bool:
+        """Whether both have the same tokens and structure, however they came about."""
+        return self.tokens == other.tokens and self.spans() == other.spans()
+
+    def nested(self) -> Nested:
+        """The tree as pairs in pairs."""
+        parts: list[Nested] = list(self.tokens)  # by the first token of a node
+        for node in self.nodes:
+            parts[node.start] = (parts[node.start], parts[node.split])
+        return parts[0]
+
+    def spans(self) -> frozenset[tuple[int, int]]:
+        """The (start, end) of every inner node."""
+        return frozenset(node.span for node in self.nodes)
+
+    def children(self) -> list[tuple[int, int]]:
+        """The left and right child of each node: the index of a node, or ``~position`` of a token."""
+        at = [~position for position in range(len(self.tokens))]  # what begins at each token
+        found = []
+        for index, node in enumerate(self.nodes):
+            found.append((at[node.start], at[node.split]))
+            at[node.start] = index
+        return found
+
+    def heights(self) -> list[int]:
+        """How many inner nodes lie on the longest way down from each node, itself included."""
+        heights = [0] * len(self.tokens)  # by the first token
+        found = []
+        for node in self.nodes:
+            heights[node.start] = 1 + max(heights[node.start], heights[node.split])
+            found.append(heights[node.start])
+        return found
+
+    @property
+    def depth(self) -> int:
+        """How many inner nodes lie on the longest way from the root to a token."""
+        return self.heights()[-1] if self.nodes else 0
+
+    def plain(self) -> dict[str, Any]:
+        """Tokens and nodes as JSON has them."""
+        from crvnn_core.trees.records import plain
+
+        return plain(self)
+
+    def __str__(self) -> str:
+        return self.to("brackets")
+
+    def __repr__(self) -> str:
+        return f"Tree({str(self)!r})"
+
+
+def _check(tokens: tuple[str, ...], nodes: tuple[Node, ...]) -> None:
+    """Every node joins two that stand side by side, until there is one."""
+    if not tokens:
+        raise InputError("a tree needs at least one token")
+    if not all(isinstance(token, str) for token in tokens):
+        raise InputError("the tokens of a tree are texts")
+    if len(nodes) != len(tokens) - 1:
+        raise InputError(
+            f"a binary tree over {len(tokens)} tokens has {len(tokens) - 1} inner nodes, not {len(nodes)}"
+        )
+    ends = list(range(1, len(tokens) + 1))  # of what begins at each token; 0 where nothing does any more
+    for number, node in enumerate(nodes, 1):
+        fits = 0 <= node.start < node.split < node.end <= len(tokens)
+        if not fits or ends[node.start] != node.split or ends[node.split] != node.end:
+            raise InputError(
+                f"node {number} joins tokens {node.start} to {node.split} with tokens {node.split} to {node.end}, "
+                "which do not stand side by side as nodes or tokens by then"
+            )
+        ends[node.start], ends[node.split] = node.end, 0
+
+
+def _module(form: str) -> Any:
+    if form not in _FORMS:
+        raise InputError(
+            f"no form of trees is called '{form}'.{nearest(form, FORMATS)} There are: {', '.join(FORMATS)}."
+        )
+    return importlib.import_module(f"crvnn_core.trees.{_FORMS[form]}")
+
+
+def _shortened(part: object) -> str:
+    if isinstance(part, (tuple, list)):
+        return f"a {type(part).__name__} of {len(part)}"  # what is inside may be very deep
+    return repr(part)

@@ -1,25 +1,55 @@
-"""Trees as brackets: ``((a b) c)``."""
+r"""Trees as brackets: ``((a b) c)``.
+
+A parenthesis in a token is written as treebanks do, ``-LRB-`` or ``-RRB-``; other characters that would be taken for
+something else begin with a backslash.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
+from crvnn_core.trees.reading import Builder
 from crvnn_core.trees.tree import Tree
+from crvnn_core.trees.writing import token_of, visible
 
-#: Tokens that would be taken for brackets of the tree, as treebanks write them.
-_ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+_TREEBANK = {"(": "-LRB-", ")": "-RRB-"}
+_MEANS = {written: character for character, written in _TREEBANK.items()}
+_PIECE = re.compile(r"[()]|[^\s()]+")
 
 
 def write(tree: Tree, unknown: Collection[int] = ()) -> str:
-    """A tree as text: ``((a b) c)``; tokens that are parentheses as ``-LRB-`` and ``-RRB-``."""
-    opened, closed = [0] * len(tree.tokens), [0] * len(tree.tokens)
-    for node in tree.nodes:
-        opened[node.start] += 1
-        closed[node.end - 1] += 1
-    return " ".join(
-        "(" * opens + _ESCAPES.get(token, token) + ")" * closes
-        for token, opens, closes in zip(tree.tokens, opened, closed, strict=True)
-    )
+    """A tree as text: ``((a b) c)``."""
+    return " ".join("(" * opens + leaf(token) + ")" * closes for token, opens, closes in tree.bracketing())
+
+
+def read(text: str) -> Tree:
+    """The tree of such a text."""
+    builder = Builder(text)
+    for piece in _PIECE.finditer(text):
+        if piece[0] == "(":
+            builder.open(piece.start())
+        elif piece[0] == ")":
+            builder.close(piece.start())
+        else:
+            builder.token(leaf_of(piece[0]), piece.start())
+    return builder.finish()
+
+
+def leaf(token: str) -> str:
+    """A token without spaces or parentheses."""
+    # A hyphen that could be taken for the beginning of -LRB- gets a backslash, after the other ones got theirs.
+    guarded = re.sub(r"-(?=[LR]RB)", r"\\-", visible(token))
+    return re.sub(r"[()]", lambda found: _TREEBANK[found[0]], guarded)
+
+
+def leaf_of(text: str) -> str:
+    """The token that ``leaf`` has written."""
+    pieces = re.split(r"(\\\\|\\-|-[LR]RB-)", text)  # with what matters here at every second place
+    for place in range(1, len(pieces), 2):
+        if pieces[place] != "\\\\":
+            pieces[place] = _MEANS.get(pieces[place], "-")
+    return token_of("".join(pieces))
 
 
 brackets = write

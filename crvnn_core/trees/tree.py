@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -24,6 +24,8 @@ _FORMS = {
     "terminal": "drawing",
 }
 FORMATS = tuple(_FORMS)
+
+_JOIN = object()  # stands behind two children that are to be joined
 
 
 @frozen
@@ -75,11 +77,11 @@ class Tree:
             if isinstance(part, str):
                 starts.append(len(tokens))
                 tokens.append(part)
-            elif part is None:  # both children are there
+            elif part is _JOIN:
                 split, start = starts.pop(), starts[-1]
                 nodes.append(Node(start, split, len(tokens)))
-            elif isinstance(part, (tuple, list)) and len(part) == 2 and None not in part:
-                waiting += [None, part[1], part[0]]
+            elif isinstance(part, (tuple, list)) and len(part) == 2:
+                waiting += [_JOIN, part[1], part[0]]
             else:
                 raise InputError(f"a tree is a token or a pair of trees, not {_shortened(part)}")
         return cls(tokens, nodes)
@@ -143,6 +145,14 @@ class Tree:
     def spans(self) -> frozenset[tuple[int, int]]:
         """The (start, end) of every inner node."""
         return frozenset(node.span for node in self.nodes)
+
+    def bracketing(self) -> Iterator[tuple[str, int, int]]:
+        """Each token, with how many nodes begin with it and how many end with it."""
+        opened, closed = [0] * len(self.tokens), [0] * len(self.tokens)
+        for node in self.nodes:
+            opened[node.start] += 1
+            closed[node.end - 1] += 1
+        return zip(self.tokens, opened, closed, strict=True)
 
     def children(self) -> list[tuple[int, int]]:
         """The left and right child of each node: the index of a node, or ``~position`` of a token."""

@@ -1,0 +1,42 @@
+r"""Tokens as text that can be read again, whatever is in them.
+
+A backslash begins an escape: ``\\`` itself, ``\s`` a space, ``\n`` and ``\t``, ``\e`` the empty token, and ``\u{202e}``
+whatever cannot be seen or would disturb the text around it. Before anything else a backslash is just that.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SHORT = {"\\": r"\\", "\n": r"\n", "\t": r"\t", " ": r"\s"}
+_MEANS = {written[1]: character for character, written in _SHORT.items()}
+
+# Controls, lone surrogates, what XML forbids, and what changes the direction of text or has no width.
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+_SPACE = rf"\\|[{_UNSEEN}]|\s"
+_EDGES = rf"\\|[{_UNSEEN}]|[^\S ]|^ | $"
+_WRITTEN = re.compile(r"\\u\{([0-9a-f]{1,6})\}|\\([\\ntse])")
+
+
+def visible(token: str, *, spaces: bool = False) -> str:
+    """A token as one line of text.
+
+    :param spaces: whether spaces may stand inside it, but not at its ends.
+    """
+    return re.sub(_EDGES if spaces else _SPACE, _escaped, token) or r"\e"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return _SHORT.get(found[0]) or f"\\u{{{ord(found[0]):x}}}"
+
+
+def token_of(text: str) -> str:
+    """The token that ``visible`` has written."""
+    return _WRITTEN.sub(_meant, text)
+
+
+def _meant(found: re.Match[str]) -> str:
+    if found[1]:
+        number = int(found[1], 16)
+        return chr(number) if number <= 0x10FFFF else found[0]
+    return "" if found[2] == "e" else _MEANS[found[2]]

@@ -16,6 +16,7 @@ from crvnn_core.errors import CrvnnError
 
 if TYPE_CHECKING:
     from crvnn_core.trace import Trace
+    from crvnn_core.trees import Tree
 
 
 class Neighbourhood(ABC):
@@ -141,6 +142,9 @@ class Encoding:
     penalty: Tensor  # [B], to be added to the loss
     steps: Tensor  # [B], recursion steps taken
     trace: Trace | None = None
+    #: From an encoder with a structure of its own, when a trace is asked for: for each sequence of n tokens the
+    #: positions 0 ... n - 2 in the order in which what ends there joins what is to its right.
+    joins: Sequence[Sequence[int]] | None = None
 
 
 class Encoder(nn.Module, ABC):
@@ -156,7 +160,10 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
-        """``inputs`` [B, n, d], ``mask`` [B, n] true at tokens, padding on the right."""
+        """``inputs`` [B, n, d], ``mask`` [B, n] true at tokens, padding on the right.
+
+        With ``trace``, show the tree: as a ``Trace``, or as ``joins``; neither where there is none.
+        """
 
 
 @frozen
@@ -210,6 +217,17 @@ class Task(ABC):
     def bucket(self, example: Example) -> str:
         """The group that an example is counted in when results are reported; empty for none."""
         return ""
+
+    def gold(self, example: Example) -> tuple[Tree | None, ...]:
+        """The right tree of each sequence, to score found ones against; ``None`` where nobody has said."""
+        return (None,) * len(example.sequences)
+
+    def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
+        """Spans (start, end) that each sequence has by itself, where the rest of its gold tree is a convention.
+
+        ``None`` where nothing is a convention, or nobody has said.
+        """
+        return (None,) * len(example.sequences)
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         """A user's text as tokens."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from attrs import frozen
 
 from crvnn_core.assembly import assemble
-from crvnn_core.data import checked, split_examples, within_budget
+from crvnn_core.data import UNKNOWN, checked, split_examples, within_budget
 from crvnn_core.engine import Recursion
 from crvnn_core.errors import CrvnnError, InputError, SpecError
 from crvnn_core.evaluation import Result, evaluate
@@ -67,11 +67,14 @@ class Trained:
                     answers[question.label] = answer
         return [answers[number] for number in range(len(questions))]
 
-    def examples(self, split: str = "", path: Path | str = "") -> list[Example]:
-        """The examples of a split of its task, or of a file of the form that its task reads."""
+    def examples(self, split: str = "", path: Path | str = "", seed: int = 0) -> list[Example]:
+        """The examples of a split of its task, or of a file of the form that its task reads.
+
+        :param seed: of what is random about a split.
+        """
         if path:
             return list(checked(self.task, self.task.read(Path(path)), str(path)))
-        return list(split_examples(self.task, split, 0))
+        return list(split_examples(self.task, split, seed))
 
     def evaluate(
         self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
@@ -83,6 +86,33 @@ class Trained:
         """
         with self.deciding(hard):
             return evaluate(self.model, self.task, examples, tokens=_TOKENS, done=done)
+
+    def trees(
+        self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
+    ) -> list[tuple[Tree, ...]]:
+        """The tree of each sequence of the examples; an error from an encoder that composes along none.
+
+        :param done: is told how many were looked at, again and again.
+        :param hard: decide for real, and compose along one tree.
+        """
+        numbered = [Example(example.sequences, number) for number, example in enumerate(examples)]
+        found: dict[int, tuple[Tree, ...]] = {}
+        with self.deciding(hard):
+            for group in within_budget(numbered, _TOKENS):
+                for example, answer in zip(group, self._answers(group), strict=True):
+                    found[example.label] = tuple(tree for tree in answer.trees if tree is not None)
+                    if len(found[example.label]) < len(answer.trees):
+                        raise CrvnnError(
+                            f"the encoder '{self.spec.model.encoder.name}' composes along no tree"
+                        )
+                if done is not None:
+                    done(len(group))
+        return [found[number] for number in range(len(numbered))]
+
+    def unknown(self, tokens: Sequence[str]) -> frozenset[int]:
+        """The positions of tokens that the model has no vector for."""
+        ids = self.model.vocabulary.encode([tokens]).ids[0].tolist()
+        return frozenset(place for place, number in enumerate(ids) if number == UNKNOWN)
 
     @contextmanager
     def deciding(self, hard: bool) -> Iterator[None]:

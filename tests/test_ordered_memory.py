@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
+from crvnn_core.testing.parts import BracketingCell
+from crvnn_core.trees import trees_of
 from crvnn_plugins.ordered_memory import OrderedMemory
 
 WIDTH = 5
@@ -229,3 +231,52 @@ def test_parameters_are_those_of_the_paper():
 def test_a_bad_setting_is_named(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         OrderedMemory(8, **settings)
+
+
+class Showing(OrderedMemory):
+    """One that composes names, and whose choices are made beforehand: how many trees to compose before each token."""
+
+    def __init__(self, names, script, slots=21):
+        super().__init__(1, slots=slots)
+        self.cell, self.script = BracketingCell(1, names), script
+        self.token_map = self.query = self.query_norm = torch.nn.Identity()
+        self.norm = torch.nn.Identity()
+        self.norm.weight = torch.zeros(1)
+
+    def _laid_out(self, tokens):
+        return None
+
+    def choice(self, built, query, reach):
+        lowest = (reach == 0).all(1).sum()  # where the last token stands; further up it stands with others
+        chosen = torch.zeros_like(reach)
+        chosen[min(int(lowest) + self.script.pop(0), len(reach) - 1)] = 1
+        return chosen
+
+    def composed(self, below, slot):
+        return self.cell(slot, below)
+
+
+@given(st.lists(st.integers(0, 3), min_size=0, max_size=11), st.sampled_from([3, 21]))
+def test_the_tree_is_the_one_that_sure_choices_compose(script, slots):
+    names = [f"x{i}" for i in range(len(script) + 1)]
+    om = Showing(names, list(script), slots)
+    encoding = om(torch.arange(float(len(names))).view(1, -1, 1), torch.ones(1, len(names)) > 0, trace=True)
+    (tree,) = trees_of(encoding, [names])
+    assert str(tree) == om.cell.name(encoding.vector[0])
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    st.sampled_from([1.0, 30.0, 300.0]),
+    st.integers(0, 99),
+)
+def test_soft_choices_give_a_whole_tree_too_and_batch_mates_change_none(lengths, sharpness, seed):
+    om = memory_of(seed, sharpness=sharpness)
+    inputs, mask = batch_of(lengths)
+    sequences = ["abcdefghi"[:length] for length in lengths]
+    trees = trees_of(om(inputs, mask, trace=True), sequences)
+    assert [tree.tokens for tree in trees] == list(map(tuple, sequences))
+    for row, length in enumerate(lengths):
+        alone = om(inputs[row : row + 1, :length], mask[row : row + 1, :length], trace=True)
+        assert trees_of(alone, sequences[row : row + 1]) == [trees[row]]
+    assert om(inputs, mask).joins is None

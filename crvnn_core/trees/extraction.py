@@ -30,11 +30,13 @@ def tree_of(trace: Trace, row: int, tokens: Sequence[str]) -> Tree:
     return Tree.joining(tokens, order, steps, chances)
 
 
-def trees_of(encoding: Encoding, columns: Sequence[Sequence[str]]) -> list[Tree | None]:
+def trees_of(encoding: Encoding, sequences: Sequence[Sequence[str]]) -> list[Tree | None]:
     """The tree of each sequence of a batch; ``None`` from an encoder that has neither trace nor structure."""
     if encoding.trace is not None:
-        return [tree_of(encoding.trace, row, tokens) for row, tokens in enumerate(columns)]
-    return [None] * len(columns)
+        return [tree_of(encoding.trace, row, tokens) for row, tokens in enumerate(sequences)]
+    if encoding.joins is not None:
+        return [Tree.joining(tokens, joins) for tokens, joins in zip(sequences, encoding.joins, strict=True)]
+    return [None] * len(sequences)
 
 
 def _first_reached(values: Tensor, threshold: float) -> list[int]:

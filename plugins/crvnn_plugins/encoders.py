@@ -18,8 +18,8 @@ class _FixedStructure(Encoder):
     def _leaves(self, inputs: Tensor, mask: Tensor) -> Tensor:
         return self.cell.leaf(inputs.masked_fill(~mask.unsqueeze(-1), 0)).to(inputs.dtype)
 
-    def _encoding(self, nodes: Tensor, steps: Tensor) -> Encoding:
-        return Encoding(self.cell.readout(nodes), nodes.new_zeros(len(nodes)), steps)
+    def _encoding(self, nodes: Tensor, steps: Tensor, joins: list[list[int]] | None) -> Encoding:
+        return Encoding(self.cell.readout(nodes), nodes.new_zeros(len(nodes)), steps, joins=joins)
 
 
 class LeftToRight(_FixedStructure):
@@ -30,13 +30,14 @@ class LeftToRight(_FixedStructure):
         self.start = nn.Parameter(torch.randn(width))
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
-        checked_lengths(inputs, mask, self.width)
+        lengths = checked_lengths(inputs, mask, self.width)
         leaves = self._leaves(inputs, mask)
         state = self.cell.leaf(self.start.to(inputs.dtype)).to(inputs.dtype).expand_as(leaves[:, 0])
         for position in range(leaves.shape[1]):
             parent = self.cell(state, leaves[:, position]).to(state.dtype)
             state = torch.where(mask[:, position, None], parent, state)
-        return self._encoding(state, mask.sum(1))
+        joins = [list(range(length - 1)) for length in lengths] if trace else None
+        return self._encoding(state, mask.sum(1), joins)
 
 
 class Balanced(_FixedStructure):
@@ -61,9 +62,19 @@ class Balanced(_FixedStructure):
                 place[row, begin, end] = root[row] = len(nodes) + offset
             nodes = torch.cat([nodes, self.cell(children[:, 0], children[:, 1]).to(nodes.dtype)])
         depths = torch.tensor([max(length - 1, 0).bit_length() for length in lengths], device=nodes.device)
+        roots = torch.tensor([root[row] for row in range(len(lengths))], device=nodes.device)
         return self._encoding(
-            nodes[torch.tensor([root[row] for row in range(len(lengths))], device=nodes.device)], depths
+            nodes[roots], depths, _joins(levels, lengths, inputs.shape[1]) if trace else None
         )
+
+
+def _joins(levels: list[list[tuple[int, int, int, int]]], lengths: list[int], width: int) -> list[list[int]]:
+    """The positions of each row that join their right neighbours, level by level."""
+    found: list[list[int]] = [[] for _ in lengths]
+    for level in levels:
+        for row, _, middle, _ in level:
+            found[row].append(middle - 1 - row * width)
+    return found
 
 
 def _plan(levels: list[list[tuple[int, int, int, int]]], row: int, begin: int, length: int) -> int:

@@ -83,17 +83,20 @@ class OrderedMemory(Encoder):
         tokens = self.norm(self.token_map(pack.data).to(self.norm.weight.dtype))
         queries = self.query_norm(self.query(tokens).to(tokens.dtype))
         laid_out = self._laid_out(tokens)
-        memory, ended = None, []
+        memory, ended, held = None, [], []
         for token, query, left in zip(tokens.split(rows), queries.split(rows), [*rows[1:], 0], strict=True):
             if memory is None:
                 memory = Memory.of(token)
             else:
                 memory = self.read(memory.of_first(len(token)), token, query, laid_out)
+            if trace:
+                held.append((memory.rising >= 0.5).sum(0))
             if left < len(token):  # the longest come first, so these have come to their end
                 ended.append(memory.built[-1, left:])
         vector = torch.cat(ended[::-1]).to(inputs.dtype)
         vector = vector if pack.unsorted_indices is None else vector[pack.unsorted_indices]
-        return Encoding(vector, vector.new_zeros(len(vector)), mask.sum(1))
+        joins = _joins(held, pack.unsorted_indices) if trace else None
+        return Encoding(vector, vector.new_zeros(len(vector)), mask.sum(1), joins=joins)
 
     def _laid_out(self, tokens: Tensor) -> tuple[Tensor, Tensor] | None:
         """The cell's weights as the products of one row want them, copied once; ``None`` to leave it to torch."""
@@ -153,6 +156,30 @@ class OrderedMemory(Encoder):
         keep_below, keep_slot, take_new = torch.sigmoid(gates).chunk(3, -1)
         tree: Tensor = self.norm(keep_below * below + keep_slot * slot + take_new * new)
         return tree
+
+
+def _joins(held: list[Tensor], order: Tensor | None) -> list[list[int]]:
+    """The positions of each sequence that join their right neighbours, from how many trees each token finds stored.
+
+    A token that chooses a slot composes all trees within reach below it into one, and stays apart itself. So the
+    memory is a stack, which shrinks to the slots from the chosen one to the top before the token is put on it; a slot
+    counts when it has more likely been chosen from, or one below it, than not. In the end all become one.
+    """
+    sizes = [sizes.tolist() for sizes in held]  # those of the longest sequences first
+    found = [_stacked([row[place] for row in sizes if place < len(row)]) for place in range(len(sizes[0]))]
+    return found if order is None else [found[place] for place in order.tolist()]
+
+
+def _stacked(sizes: list[int]) -> list[int]:
+    joins: list[int] = []
+    ends: list[int] = []  # the last token of each tree on the stack
+    for position, size in enumerate([*sizes, 1]):
+        while len(ends) > max(size, 1):
+            last = ends.pop()
+            joins.append(ends[-1])
+            ends[-1] = last
+        ends.append(position)
+    return joins
 
 
 class _Rebuilt(torch.autograd.Function):

@@ -16,12 +16,16 @@ from crvnn_core.errors import CrvnnError, PluginError, nearest
 _COMMANDS = {
     "assemble": "crvnn_core.cli.assemble:assemble_command",
     "check": "crvnn_core.cli.check:check_command",
+    "compare": "crvnn_core.cli.compare:compare_command",
     "describe": "crvnn_core.cli.catalog:describe_command",
     "eval": "crvnn_core.cli.ask:eval_command",
     "list": "crvnn_core.cli.catalog:list_command",
     "new": "crvnn_core.cli.new:new_command",
+    "parse": "crvnn_core.cli.parse:parse_command",
     "predict": "crvnn_core.cli.ask:predict_command",
+    "report": "crvnn_core.cli.report:report_command",
     "train": "crvnn_core.cli.train:train_command",
+    "trees": "crvnn_core.cli.trees:trees_command",
 }
 
 

@@ -1,0 +1,119 @@
+"""Charts of results: by group of a split, and depth against length."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from crvnn_core.reporting.looking import Look
+from crvnn_core.reporting.records import Variant
+from crvnn_core.reporting.svg import HEIGHT, Axis, Plot
+
+_NUDGE = 0.12  # of the room of a group, between variants
+
+
+def by_group(split: str, groups: Sequence[str], variants: Sequence[Variant], measure: str) -> str:
+    """Accuracy or depth in every group of a split: means over seeds, and from the least to the most."""
+    scale, what = (100.0, "Accuracy, %") if measure == "accuracy" else (1.0, "Mean depth, steps")
+    found = [
+        [[scale * value for value in variant.values(split, group, measure)] for group in groups]
+        for variant in variants
+    ]
+    every = [value for one in found for values in one for value in values]
+    if not every:
+        return ""
+    aslant = len(groups) * max(map(len, groups)) > 48
+    across = Axis(
+        "group of the split",
+        -0.5,
+        len(groups) - 0.5,
+        named=lambda place: groups[int(place)],
+        fixed=range(len(groups)),
+        aslant=aslant,
+    )
+    upward = (
+        Axis(what, -2.0, 103.0, fixed=range(0, 101, 20))
+        if measure == "accuracy"
+        else Axis.around(what, every, zero=True)
+    )
+    plot = Plot(across, upward, height=HEIGHT + (24 if aslant else 0))
+    parts = []
+    for colour, (variant, one) in enumerate(zip(variants, found, strict=True)):
+        nudge = _NUDGE * (colour - (len(variants) - 1) / 2) if len(variants) < 8 else 0.0
+        points = [(place + nudge, statistics.fmean(values)) for place, values in enumerate(one) if values]
+        parts.append(plot.line(points, f"line s{colour % 8}"))
+        for place, values in enumerate(one):
+            if values:
+                parts.append(_group(plot, place + nudge, values, colour, f"{variant.name}, {groups[place]}"))
+    listed = "; ".join(
+        f"{variant.name}: "
+        + ", ".join(f"{group} {statistics.fmean(v):.1f}" for group, v in zip(groups, one, strict=True) if v)
+        for variant, one in zip(variants, found, strict=True)
+    )
+    return plot.drawn(f"{what} by group of the split {split}", listed, "".join(parts))
+
+
+def _group(plot: Plot, x: float, values: Sequence[float], colour: int, name: str) -> str:
+    said = f"{name}: {statistics.fmean(values):.1f}"
+    whisker = ""
+    if len(values) > 1:
+        said += f" (from {min(values):.1f} to {max(values):.1f} over {len(values)} seeds)"
+        whisker = plot.whisker(x, min(values), max(values), f"whisker s{colour % 8}")
+    return whisker + plot.dot((x, statistics.fmean(values)), f"mean s{colour % 8}", said)
+
+
+def depth_by_length(looks: Sequence[Look]) -> dict[int, str]:
+    """Of each look by its number: the steps of every example against its length, all on the same axes.
+
+    Beside them stands what a chain and a balanced tree would take.
+    """
+    counted = {
+        number: Counter((seen.length, max(seen.steps, 1.0)) for seen in look.seen if seen.length > 1)
+        for number, look in enumerate(looks)
+    }
+    places = [place for points in counted.values() for place in points]
+    if not places:
+        return {}
+    lengths, steps = [x for x, _ in places], [y for _, y in places]
+    wide = max(lengths) / min(lengths) > 12
+    across = Axis.around("tokens of the sequence", lengths, logarithmic=wide, zero=not wide)
+    upward = Axis.around("Depth, steps", [*steps, 1.0], logarithmic=wide, zero=not wide)
+    plot = Plot(across, upward)
+    return {
+        number: _depth(plot, number, looks[number].variant.name, points)
+        for number, points in counted.items()
+        if points
+    }
+
+
+def _depth(plot: Plot, number: int, name: str, points: Counter[tuple[float, float]]) -> str:
+    parts = [_guide(plot, "chain", lambda n: n - 1), _guide(plot, "balanced", math.log2)]
+    for place, times in sorted(points.items()):
+        radius = min(2.4 + 0.8 * math.log2(times), 6.5)
+        said = f"{times} of {place[0]:g} tokens: {place[1]:g} steps"
+        parts.append(plot.dot(place, f"cloud s{number % 8}", said, radius))
+    parts.append(plot.line(_trend(points), f"line s{number % 8}"))
+    mean = statistics.fmean(y for _, y in points.elements())
+    said = f"{points.total():,} examples of {name}; {mean:.1f} steps on average."
+    return plot.drawn(f"Depth of the recursion against length: {name}", said, "".join(parts))
+
+
+def _guide(plot: Plot, kind: str, steps: Callable[[float], float]) -> str:
+    """What a tree of a known shape would take, as far as it fits."""
+    low, high = max(plot.across.low, 2.0), plot.across.high
+    found = [low + (high - low) * i / 120 for i in range(121)]
+    points = [(n, steps(n)) for n in found if plot.upward.low <= steps(n) <= plot.upward.high]
+    return plot.line(points, f"guide {kind}") if len(points) > 1 else ""
+
+
+def _trend(counted: Counter[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The mean of about a dozen neighbouring portions."""
+    every = sorted(counted.elements())
+    portions = max(1, min(12, len(every) // 5))
+    found = []
+    for part in range(portions):
+        some = every[part * len(every) // portions : (part + 1) * len(every) // portions]
+        found.append((statistics.fmean(x for x, _ in some), statistics.fmean(y for _, y in some)))
+    return found

@@ -1,0 +1,206 @@
+"""The parts of a report that look inside: who is taken for whom, trees, and probabilities step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crvnn_core.reporting.gathering import Report
+from crvnn_core.reporting.html import details, figure, legend, missing, section, swatch
+from crvnn_core.reporting.looking import Look, Shown, confusion
+from crvnn_core.reporting.matrices import Matrix, scale
+from crvnn_core.reporting.sections import asked
+from crvnn_core.reporting.svg import plain
+from crvnn_core.trees.svg import svg
+from crvnn_core.watching import Answer, Watched
+
+_WRITTEN = 14  # columns of a heat map up to which its numbers are written in it
+_CLASSES = 40  # up to which a confusion matrix is drawn
+_WIDE = 76  # letters and gaps of a sequence from which on it gets the whole width
+
+
+def confusions(report: Report) -> str:
+    """Who is taken for whom."""
+    looked = [(colour, look) for colour, look in enumerate(report.looks) if look.seen]
+    if not looked:
+        reason = report.sample.problem or "No model here could be asked."
+        return section("confusion", "Confusion", missing(reason))
+    figures = []
+    for colour, look in looked:
+        right = sum(seen.right for seen in look.seen) / len(look.seen)
+        figures.append(
+            f"<figure><figcaption>{swatch(colour, look.variant.name)}<small>{right:.1%} right</small></figcaption>"
+            f'<div class="scroll" tabindex="0">{_confusion(look)}</div></figure>'
+        )
+    lead = f"{plain(asked(report))} Rows are what it is, columns what the model says; a row&rsquo;s shade is its share."
+    return section(
+        "confusion",
+        "Confusion",
+        f'<div class="charts">{"".join(figures)}</div>',
+        scale("mass", "0", "1"),
+        lead=lead,
+    )
+
+
+def _confusion(look: Look) -> str:
+    assert look.trained is not None
+    known = list(look.trained.task.classes)
+    met = {seen.gold for seen in look.seen} | {seen.said for seen in look.seen}
+    classes = [name for name in known if name in met] if len(known) > 12 else known
+    if len(classes) > _CLASSES:
+        return missing(f"{len(classes)} classes are too many to draw.")
+    counts = confusion(look.seen, classes)
+    totals = [sum(row) or 1 for row in counts]
+    matrix = Matrix(
+        classes,
+        classes,
+        [[count / total for count in row] for row, total in zip(counts, totals, strict=True)],
+        lambda i, j: f"{counts[i][j]:,}" if counts[i][j] and len(classes) <= 16 else "",
+        lambda i, j: f"{classes[i]} taken for {classes[j]}: {counts[i][j]:,} of {sum(counts[i]):,}",
+        across="said",
+        down="is",
+    )
+    wrong = sum(not seen.right for seen in look.seen)
+    size = max(18.0, min(46.0, 340 / len(classes)))
+    said = f"Of {len(look.seen):,} examples {wrong:,} are taken for another class."
+    return matrix.draw(f"Confusion matrix of {look.variant.name}", said, "mass", (size, min(size, 34.0)))
+
+
+def examples(report: Report) -> str:
+    """Trees and steps of some inputs."""
+    parts = []
+    if report.texts:
+        parts += ["<h3>Texts that were asked about</h3>", *_shown(report, report.texts, opened=True)]
+    if report.examples:
+        heading = "<h3>Examples of the split</h3>" if report.texts else ""
+        parts += [heading, *_shown(report, report.examples, opened=not report.texts)]
+        if report.looks and all(seen.right for look in report.looks for seen in look.seen):
+            parts.append(
+                '<p class="lead">None of the examples that were asked about is answered wrongly.</p>'
+            )
+    elif report.sample.problem:
+        parts.append(missing(report.sample.problem))
+    elif not report.texts:
+        parts.append(missing("None of the examples is short enough to be drawn."))
+    keys = (
+        f'<span class="key">exists, e {scale("exist", "0", "1")}</span>',
+        f'<span class="key">is composed, c {scale("join", "0", "1")}</span>',
+    )
+    lead = (
+        "The tree is the one along which the model composed its input. Below it, step by step: which tokens still "
+        "exist (<b>e</b>), and which are composed into their right neighbour (<b>c</b>). A frame marks the step "
+        "from which a token counts as composed."
+    )
+    return section("examples", "Inside: trees and steps", legend(report.names, *keys), *parts, lead=lead)
+
+
+def _shown(report: Report, shown: Sequence[Shown], *, opened: bool) -> list[str]:
+    return [_example(report, each, opened and number < 2) for number, each in enumerate(shown)]
+
+
+def _example(report: Report, shown: Shown, opened: bool) -> str:
+    texts = (shown.text,) if isinstance(shown.text, str) else shown.text
+    gold = f'<p class="gold">Right answer: <b>{plain(shown.gold)}</b></p>' if shown.gold is not None else ""
+    said = "".join(f'<p class="text">{plain(text)}</p>' for text in texts)
+    columns = "".join(_column(report, colour, shown, opened) for colour in range(len(shown.answers)))
+    longest = max(
+        (sum(map(len, each.tokens)) + 2 * len(each.tokens) for each in _sequences(shown)), default=0
+    )
+    kind = "columns" + " long" * (longest > _WIDE) + " vast" * (longest > 2.5 * _WIDE)
+    return f'<article class="example">{said}{gold}<div class="{kind}">{columns}</div></article>'
+
+
+def _sequences(shown: Shown) -> list[Watched]:
+    return [each for answer in shown.answers if isinstance(answer, Answer) for each in answer.sequences]
+
+
+def _column(report: Report, colour: int, shown: Shown, opened: bool) -> str:
+    name = swatch(colour, report.names[colour]) if len(report.names) > 1 else ""
+    answer = shown.answers[colour]
+    if isinstance(answer, str):
+        return f'<div class="column">{name}{missing(answer)}</div>'
+    chance = answer.probabilities[answer.label]
+    verdict = ""
+    if shown.gold is not None:
+        right = answer.label == shown.gold
+        verdict = f'<span class="{"right" if right else "wrong"}">{"✓ right" if right else "✗ wrong"}</span>'
+    said = f'<p class="said">{name} says <b>{plain(answer.label)}</b> <small>{chance:.1%} sure</small> {verdict}</p>'
+    inner = "".join(map(_sequence, answer.sequences))
+    maps = "".join(map(_maps, answer.sequences))
+    steps = details("Step by step", f'<div class="maps">{maps}</div>', opened=opened) if maps else ""
+    return f'<div class="column">{said}{inner}{_agreement(report, colour, shown)}{steps}</div>'
+
+
+def _agreement(report: Report, colour: int, shown: Shown) -> str:
+    """How much of the first model's tree another one has too."""
+    first, answer = shown.answers[0], shown.answers[colour]
+    if colour == 0 or isinstance(first, str) or isinstance(answer, str):
+        return ""
+    trees = [[each.tree for each in one.sequences if each.tree is not None] for one in (first, answer)]
+    if not all(trees):
+        return ""
+    spans = [[tree.spans() for tree in one] for one in trees]
+    common = sum(len(one & two) for one, two in zip(*spans, strict=True))
+    every = sum(map(len, spans[0]))
+    return (
+        f'<p class="gold">{common} of its {every} nodes are in the tree of {plain(report.names[0])} too.</p>'
+    )
+
+
+def _sequence(watched: Watched) -> str:
+    unknown = frozenset(place for place, strange in enumerate(watched.unknown) if strange)
+    if watched.tree is None:
+        tree = missing("This encoder makes no tree.")
+    else:
+        tree = f'<div class="scroll tree" tabindex="0">{svg(watched.tree, unknown=unknown)}</div>'
+    listed = ", ".join(dict.fromkeys(watched.tokens[place] for place in sorted(unknown)))
+    strange = f'<p class="strange-note">Not known to the model: {plain(listed)}</p>' if unknown else ""
+    return f"{tree}{strange}"
+
+
+def _maps(watched: Watched) -> str:
+    if not watched.compose:
+        return ""
+    steps = len(watched.compose)
+    rows = ["start", *map(str, range(1, steps + 1))]
+    joined = _joined(watched)
+    return figure(
+        "Existence e after each step", _map(watched, watched.exists, rows, "exist", "e", frozenset())
+    ) + figure("Composition c in each step", _map(watched, watched.compose, rows[1:], "join", "c", joined))
+
+
+def _joined(watched: Watched) -> frozenset[tuple[int, int]]:
+    """The step and the token of every node of the tree."""
+    nodes = watched.tree.nodes if watched.tree is not None else ()
+    return frozenset((node.step - 1, node.split - 1) for node in nodes if node.step is not None)
+
+
+def _map(
+    watched: Watched,
+    values: list[list[float]],
+    rows: list[str],
+    kind: str,
+    letter: str,
+    ringed: frozenset[tuple[int, int]],
+) -> str:
+    tokens = watched.tokens
+    written = len(tokens) <= _WRITTEN
+    matrix = Matrix(
+        rows,
+        tokens,
+        [[min(max(value, 0.0), 1.0) for value in row] for row in values],
+        lambda i, j: _digits(values[i][j]) if written else "",
+        lambda i, j: f"{tokens[j]}, step {rows[i]}: {letter} = {values[i][j]:.3f}",
+        ringed=ringed,
+        strange=frozenset(place for place, strange in enumerate(watched.unknown) if strange),
+    )
+    what = {"e": "existence", "c": "composition"}[letter]
+    said = f"{len(rows)} rows of {what} probabilities over {len(tokens)} tokens: {' '.join(tokens)}"
+    cell = (30.0, 20.0) if written else (20.0, 20.0 if len(rows) <= 16 else 14.0)
+    return matrix.draw(f"Heat map of {what} {letter} over steps", said, kind, cell)
+
+
+def _digits(value: float) -> str:
+    """``.97``; nothing for what is all but 0."""
+    if value < 0.005:
+        return ""
+    return "1" if value >= 0.995 else f"{value:.2f}"[1:]

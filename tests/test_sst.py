@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from crvnn_core import Component, CrvnnError, InputError
+from crvnn_core import Component, CrvnnError, Example, InputError
 from crvnn_core.testing import CHECKS, run_checks
 from crvnn_tasks.sst import Sst2, Sst5, read_tree
 
@@ -215,3 +215,25 @@ def test_a_saved_model_needs_no_data(tmp_path):
 def test_it_keeps_the_contract(directory, build, phrases):
     component = Component("sst", build, example={"directory": str(directory), "phrases": phrases})
     assert [outcome for outcome in run_checks(component, CHECKS["task"]) if not outcome.kept] == []
+
+
+def test_sentences_that_were_read_have_their_published_trees(directory):
+    task = Sst5(str(directory))
+    golds = [task.gold(example)[0] for example in task.examples("train", 0)]
+    assert list(map(str, golds)) == [
+        "(a (great film))",
+        "((not bad) terrible)",
+        "(a film)",
+        "(it ('s (not (bad .))))",
+    ]
+    assert task.gold(Example((("never", "read"),), 0)) == (None,)
+
+
+def test_a_tree_that_is_not_binary_is_no_gold_tree(tmp_path):
+    (tmp_path / "dev.txt").write_text(
+        "(2 (2 so) (2 it) (2 goes))\n(2 (2 -LRB-) (2 1\\/2))\n", encoding="utf-8"
+    )
+    task = Sst5(str(tmp_path))
+    one, two = (task.gold(example)[0] for example in task.examples("dev", 0))
+    assert one is None
+    assert two.tokens == ("(", "1/2")

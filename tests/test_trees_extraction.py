@@ -2,11 +2,20 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crvnn_core import Encoding, Recursion
+from crvnn_core.testing.parts import (
+    BracketingCell,
+    PlainHalting,
+    PlainRetriever,
+    PlainScorer,
+    ScriptedDecision,
+)
+from crvnn_core.testing.strategies import compositions
 from crvnn_core.trace import Trace
-from crvnn_core.trees import Tree, tree_of
+from crvnn_core.trees import Tree, tree_of, trees_of
 from small import leaves
 
 
@@ -134,3 +143,76 @@ def test_a_very_deep_tree_is_made_and_written():
         text = str(tree)
         assert text.startswith("(" * (n - 1) + "x x) x)")
         assert len(text) == n + 3 * (n - 1)
+
+
+def any_traces(rows, number):
+    """A batch of random traces: of any numbers, of binary ones, of what an engine makes, and of doubts near a half."""
+    generator = torch.Generator().manual_seed(number)
+    k, n = number % 13, 1 + number % 29
+    chances = torch.rand(k, rows, n, generator=generator)
+    kind = number % 4
+    if kind == 1:
+        chances = chances.round()
+    if kind == 3:
+        chances = 0.3 + 0.2 * chances
+    exists = torch.cat([torch.ones(1, rows, n), (1 - chances).cumprod(0)])
+    if kind == 0:
+        exists = torch.rand(k + 1, rows, n, generator=generator)
+    lengths = torch.randint(1, n + 1, (rows,), generator=generator)
+    mask = torch.arange(n) < lengths.unsqueeze(1)
+    return Trace(chances * mask, exists * mask, mask, torch.full((rows,), k)), lengths.tolist()
+
+
+def test_ten_thousand_random_traces_all_give_a_well_formed_tree_over_all_tokens():
+    for number in range(100):
+        trace, lengths = any_traces(100, number)
+        for row, length in enumerate(lengths):
+            tokens = [f"t{i}" for i in range(length)]
+            tree = tree_of(trace, row, tokens)
+            assert leaves(tree) == tokens
+            assert len(tree.nodes) == length - 1
+            _in_order(tree, trace.exists[1:, row])
+
+
+def _in_order(tree, exists):
+    """Every node says when it was made and how surely, and none was made before its children."""
+    steps = [node.step or len(exists) + 1 for node in tree.nodes]
+    assert steps == sorted(steps)
+    for node, step in zip(tree.nodes, steps, strict=True):
+        gone = 1 - exists[:, node.split - 1]
+        assert not (gone[: step - 1] >= 0.5).any()
+        if node.step is not None:
+            assert node.chance == pytest.approx(gone[step - 1].item(), abs=1e-6)
+            assert node.chance >= 0.5
+
+
+@settings(max_examples=300)
+@given(compositions(max_length=14))
+def test_binary_decisions_give_the_tree_that_the_engine_composes(composition):
+    n, order = composition
+    names = [f"x{i}" for i in range(n)]
+    cell = BracketingCell(1, names)
+    parts = {"retriever": PlainRetriever(), "scorer": PlainScorer(1), "halting": PlainHalting(), "cell": cell}
+    decision = ScriptedDecision(order)
+    engine = Recursion(1, decision=decision, **parts, boundaries=False, shortcuts=False).eval()
+    inputs = torch.arange(float(n)).view(1, n, 1)
+    encoding = engine(inputs, torch.ones(1, n, dtype=torch.bool), trace=True)
+    tree = tree_of(encoding.trace, 0, names)
+    assert str(tree) == cell.name(encoding.vector[0])
+    made = [{node.split - 1 for node in tree.nodes if node.step == step} for step in range(1, len(order) + 1)]
+    assert made == list(map(set, order))
+    assert all(node.chance == 1 for node in tree.nodes)
+
+
+def test_table_1_of_the_paper_is_the_tree_of_its_existential_probabilities():
+    exists = [[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1], [0, 0, 1, 0, 0, 1], [0, 0, 0, 0, 0, 1]]
+    tree = tree_of(
+        trace_of([list(map(float, row)) for row in exists]), 0, ["x1", "x2", "x3", "x4", "x5", "x6"]
+    )
+    assert str(tree) == "((x1 (x2 x3)) (x4 (x5 x6)))"
+    assert [node.step for node in tree.nodes] == [1, 1, 2, 2, 3]
+
+
+def test_encoders_without_trace_or_structure_have_no_tree():
+    nothing = torch.zeros(2, 1)
+    assert trees_of(Encoding(nothing, nothing, nothing), ["ab", "a"]) == [None, None]

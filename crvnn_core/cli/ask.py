@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crvnn_core.trained import Prediction, Trained
 
 
-_hard_option = click.option(
+hard_option = click.option(
     "--hard", is_flag=True, help="Decide for real and compose along one tree, n - 1 times for n tokens."
 )
 
@@ -42,7 +42,7 @@ _hard_option = click.option(
     metavar="KEY=VALUE",
     help="Set a value of the task, as task.directory=data.",
 )
-@_hard_option
+@hard_option
 @json_option
 @plugin_option
 @pass_session
@@ -95,7 +95,7 @@ def eval_command(
     help="Read texts from a file, one a line ('-' for standard input); the two of a pair are separated by a tab.",
 )
 @click.option("--trees", is_flag=True, help="Show the tree of each text as well.")
-@_hard_option
+@hard_option
 @json_option
 @plugin_option
 @pass_session
@@ -115,16 +115,21 @@ def predict_command(
     """
     from crvnn_core.trained import load
 
+    trained = load(run, session.catalog)
+    asked = questions(texts, file, trained)
+    answers = trained.predict(asked, hard=hard)
+    if as_json:
+        print_json([_plain(question, answer) for question, answer in zip(asked, answers, strict=True)])
+        return
+    for question, answer in zip(asked, answers, strict=True):
+        _show(question, answer, trees)
+
+
+def questions(texts: Sequence[str], file: Any, trained: Trained) -> list[str | tuple[str, str]]:
+    """The texts of the command line or of a file, two by two for a task on pairs."""
     if bool(texts) == (file is not None):
         raise click.UsageError("give texts, or a file of them with --file.")
-    trained = load(run, session.catalog)
-    questions = list(_from_file(file, trained) if file is not None else _from_arguments(texts, trained))
-    answers = trained.predict(questions, hard=hard)
-    if as_json:
-        print_json([_plain(question, answer) for question, answer in zip(questions, answers, strict=True)])
-        return
-    for question, answer in zip(questions, answers, strict=True):
-        _show(question, answer, trees)
+    return list(_from_file(file, trained) if file is not None else _from_arguments(texts, trained))
 
 
 def _from_arguments(texts: Sequence[str], trained: Trained) -> Iterator[str | tuple[str, str]]:

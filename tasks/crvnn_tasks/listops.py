@@ -15,7 +15,17 @@ from torch import nn
 
 from crvnn_core import Example, Head, InputError
 from crvnn_core.files import open_text
-from crvnn_tasks.listops_language import DIGITS, OPERATORS, VOCABULARY, evaluate, split_of, tokenize
+from crvnn_core.trees import Tree
+from crvnn_tasks.listops_language import (
+    DIGITS,
+    OPERATORS,
+    VOCABULARY,
+    evaluate,
+    gold_tree,
+    lists,
+    split_of,
+    tokenize,
+)
 from crvnn_tasks.listops_recipe import Recipe, expressions, expressions_again
 from crvnn_tasks.rows import FileTask, Row
 
@@ -143,6 +153,14 @@ class ListOps(FileTask):
         place = bisect_left(_RANGES, length)
         first = _RANGES[place - 1] + 1 if place else 1
         return f"{first}-{_RANGES[place]}" if place < len(_RANGES) else f"{first}+"
+
+    def gold(self, example: Example) -> tuple[Tree | None, ...]:
+        """The tree of the published files; inside a list its order, from left to right, is a convention."""
+        return tuple(map(gold_tree, example.sequences))
+
+    def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
+        """The lists."""
+        return tuple(map(lists, example.sequences))
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         """A user's text as tokens; an error unless it is one whole expression."""

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 
 from crvnn_core.errors import InputError, nearest
+from crvnn_core.trees import Node, Tree
 
 OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
     "[MIN": min,
@@ -95,6 +96,34 @@ def bracketed(tokens: Sequence[str]) -> str:
             written[begun[-1]] = f"( {written[begun[-1]]}"
             written.append(")")
     return " ".join(written)
+
+
+def gold_tree(tokens: Sequence[str]) -> Tree:
+    """The tree of the published files: within a list, every argument joins all that is before it."""
+    nodes: list[Node] = []
+    begun: list[int] = []  # where the lists that are open begin
+    for place, token in enumerate(tokens):
+        start = place
+        if token == "]":
+            start = begun.pop()
+            nodes.append(Node(start, place, place + 1))
+        if token in OPERATORS:
+            begun.append(place)
+        elif begun:
+            nodes.append(Node(begun[-1], start, place + 1))
+    return Tree(tokens, nodes)
+
+
+def lists(tokens: Sequence[str]) -> frozenset[tuple[int, int]]:
+    """Where each list begins and ends: what must be together in any order of reading."""
+    found: list[tuple[int, int]] = []
+    begun: list[int] = []
+    for place, token in enumerate(tokens):
+        if token in OPERATORS:
+            begun.append(place)
+        elif token == "]":
+            found.append((begun.pop(), place + 1))
+    return frozenset(found)
 
 
 def split_of(tokens: Sequence[str]) -> str:

@@ -12,12 +12,15 @@ from typing import Literal
 
 from crvnn_core import Example, InputError
 from crvnn_core.files import open_text
+from crvnn_core.trees import Tree
 from crvnn_tasks.logic_language import (
     MOST_OPERATIONS,
     RELATIONS,
     VOCABULARY,
     Pair,
     check_sentence,
+    gold_tree,
+    groups,
     operations,
     pairs,
     row_text,
@@ -135,6 +138,14 @@ class Logic(FileTask):
 
     def bucket(self, example: Example) -> str:
         return str(operations(example.sequences))
+
+    def gold(self, example: Example) -> tuple[Tree | None, ...]:
+        """The trees of the parentheses, which are tokens too: they join what is between them, the opening one first."""
+        return tuple(map(gold_tree, example.sequences))
+
+    def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
+        """All that is in parentheses, with them."""
+        return tuple(map(groups, example.sequences))
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         """A user's text as tokens; an error unless they are known and the parentheses in balance."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from crvnn_core.errors import CrvnnError, InputError, nearest
+from crvnn_core.trees import Node, Tree
 
 VARIABLES = tuple("abcdef")
 OPERATORS = ("and", "or", "not")
@@ -115,6 +117,45 @@ def check_sentence(tokens: Sequence[str]) -> None:
             raise InputError(f"token {place}, ')', closes empty parentheses: {text}")
     if opened:
         raise InputError(f"'{' '.join(')' * min(opened, 10))}' is missing at the end: {text}")
+
+
+def gold_tree(tokens: Sequence[str]) -> Tree:
+    """The tree of the parentheses: the parts between two of them join, then the opening one, then the closing one.
+
+    Published sentences have two parts between every two parentheses; of more, each joins all that is before it.
+    """
+    nodes: list[Node] = []
+    opened: list[list[int]] = [[]]  # where the parts begin, of all together and of each open parenthesis
+    for place, token in enumerate(tokens):
+        if token == "(":
+            opened.append([place])
+        elif token == ")":
+            (start, *parts) = opened.pop()
+            _join(nodes, parts, place)
+            nodes += Node(start, parts[0], place), Node(start, place, place + 1)
+            opened[-1].append(start)
+        else:
+            opened[-1].append(place)
+    _join(nodes, opened[0], len(tokens))
+    return Tree(tokens, nodes)
+
+
+def _join(nodes: list[Node], parts: Sequence[int], end: int) -> None:
+    """Join parts that begin at these places, from left to right."""
+    for split, behind in pairwise([*parts[1:], end]):
+        nodes.append(Node(parts[0], split, behind))
+
+
+def groups(tokens: Sequence[str]) -> frozenset[tuple[int, int]]:
+    """Where each parenthesis opens and closes: what must be together however the parts between are joined."""
+    found: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for place, token in enumerate(tokens):
+        if token == "(":
+            opened.append(place)
+        elif token == ")":
+            found.append((opened.pop(), place + 1))
+    return frozenset(found)
 
 
 def pairs(seed: str, wanted: Callable[[Pair], bool]) -> Iterator[tuple[str, Pair]]:

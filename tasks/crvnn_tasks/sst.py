@@ -15,13 +15,14 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from crvnn_core import Example
+from crvnn_core import Example, InputError
 from crvnn_core.files import open_text
+from crvnn_core.trees import Tree
 from crvnn_tasks.rows import FileTask, Row, shared, well_formed, words
 
 
 @frozen
-class Tree:
+class Parse:
     """The words of a sentence, and its phrases: first word, end, and grade from 0 to 4. The last is all of it."""
 
     words: tuple[str, ...]
@@ -31,7 +32,7 @@ class Tree:
 _PIECE = re.compile(r"[()]|[^\s()]+")
 
 
-def read_tree(line: str) -> Tree:
+def read_tree(line: str) -> Parse:
     """A tree as published, ``(3 (2 not) (1 bad))``; ``ValueError`` says what is wrong with it."""
     phrases: list[tuple[int, int, int]] = []
     words: list[str] = []
@@ -60,7 +61,7 @@ def read_tree(line: str) -> Tree:
             leaf = True
     if nodes:
         raise ValueError(f"the brackets are unbalanced: {len(nodes)} of them never close")
-    return Tree(shared(words), phrases)
+    return Parse(shared(words), phrases)
 
 
 def _grade(label: str) -> int:
@@ -98,6 +99,7 @@ class Sst(FileTask):
     ) -> None:
         super().__init__(directory, bad_rows)
         self.phrases = phrases
+        self._lines: dict[tuple[str, ...], str] = {}  # of whole sentences that were read, by their words
         self._known: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
 
     def parse(self, path: Path) -> Iterator[Row]:
@@ -149,10 +151,23 @@ class Sst(FileTask):
                 except ValueError as error:
                     yield Row(path, number, fault=str(error))
                     continue
+                if whole:
+                    self._lines.setdefault(tree.words, line)
                 for first, end, grade in tree.phrases[-1:] if whole else reversed(tree.phrases):
                     label = self.labels[grade]
                     if label is not None:
                         yield Row(path, number, Example((tree.words[first:end],), label))
+
+    def gold(self, example: Example) -> tuple[Tree | None, ...]:
+        """The published tree of a sentence that was read as a whole; ``None`` if it is not binary."""
+        (tokens,) = example.sequences
+        line = self._lines.get(tokens)
+        if line is None:
+            return (None,)
+        try:
+            return (Tree(tokens, Tree.read(line, "nltk").nodes),)
+        except InputError:
+            return (None,)
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         """Words as the treebank has them: those that training met stay whole, others are cut at punctuation marks."""

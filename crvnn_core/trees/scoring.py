@@ -1,0 +1,100 @@
+"""How well trees agree with gold ones, and with each other.
+
+The convention is the usual one for unsupervised parsing. Spans are compared without labels; those that every tree has
+are left out: single tokens and the whole sentence. So sentences of fewer than three tokens have nothing to compare and
+are left out too. F1 is the mean over sentences; corpus F1 counts the spans of all sentences together, so that long
+ones weigh more. Two binary trees have equally many spans, so precision, recall and F1 are one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from attrs import asdict, frozen
+
+from crvnn_core.trees.tree import Tree
+
+Spans = frozenset[tuple[int, int]]
+
+#: Sentences with fewer tokens have one tree only.
+SHORTEST = 3
+
+
+@frozen
+class Sentence:
+    """A sentence to be scored: its gold tree, and the spans it has by itself where the rest is a convention."""
+
+    gold: Tree
+    constituents: Spans | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has more than one tree."""
+        return len(self.gold.tokens) >= SHORTEST
+
+
+@frozen
+class Score:
+    """How well trees agree with the gold ones; ``None`` where there was nothing to compare."""
+
+    sentences: int  # that were scored
+    f1: float | None
+    corpus_f1: float | None
+    exact: float | None  # the share of trees that are the same
+    constituents: float | None  # the share of the sentences' own constituents that the trees have
+    depth: float | None  # on average
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def telling(tree: Tree) -> Spans:
+    """The spans of a tree that not every tree has."""
+    return tree.spans() - {(0, len(tree.tokens))}
+
+
+def f1(one: Tree, two: Tree) -> float:
+    """Unlabelled F1 of the spans of two trees over the same tokens, three at least."""
+    mine, theirs = telling(one), telling(two)
+    return 2 * len(mine & theirs) / (len(mine) + len(theirs))
+
+
+def score(trees: Sequence[Tree], sentences: Sequence[Sentence]) -> Score:
+    """Trees against the gold ones of the same sentences."""
+    scored = [(tree, sentence) for tree, sentence in zip(trees, sentences, strict=True) if sentence.counts]
+    pairs = [(telling(tree), telling(sentence.gold)) for tree, sentence in scored]
+    shared = [len(mine & gold) for mine, gold in pairs]
+    sizes = [len(mine) + len(gold) for mine, gold in pairs]
+    own = [
+        (tree.spans(), sentence.constituents - {(0, len(tree.tokens))})
+        for tree, sentence in scored
+        if sentence.constituents is not None
+    ]
+    return Score(
+        len(scored),
+        _share(sum(2 * both / size for both, size in zip(shared, sizes, strict=True)), len(scored)),
+        _share(2 * sum(shared), sum(sizes)),
+        _share(sum(mine == gold for mine, gold in pairs), len(scored)),
+        _share(sum(len(spans & wanted) for spans, wanted in own), sum(len(wanted) for _, wanted in own)),
+        _share(sum(tree.depth for tree, _ in scored), len(scored)),
+    )
+
+
+def agreement(runs: Sequence[Sequence[Tree]]) -> float | None:
+    """The mean F1 of every two runs' trees of the same sentences; ``None`` where there is nothing to compare."""
+    means = [mean_f1(one, two) for one, two in combinations(runs, 2)]
+    found = [mean for mean in means if mean is not None]
+    return _share(sum(found), len(found))
+
+
+def mean_f1(one: Sequence[Tree], two: Sequence[Tree]) -> float | None:
+    """The mean F1 of two runs' trees of the same sentences."""
+    scores = [f1(mine, theirs) for mine, theirs in zip(one, two, strict=True) if len(mine.tokens) >= SHORTEST]
+    return _share(sum(scores), len(scores))
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None

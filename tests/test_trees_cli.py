@@ -1,0 +1,252 @@
+"""``crvnn parse`` and ``crvnn trees``."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import small
+from crvnn_core import load, train
+from crvnn_core.cli import main
+from crvnn_core.trees import Tree
+from crvnn_core.trees.scoring import f1
+
+TEXT = "[MAX 2 9 [MIN 4 7 ] 0 ]"
+ROWS = "9\t[MAX 2 9 ]\n1\t[MIN 4 [MIN 1 7 ] ]\n3\t3\n"
+
+
+def crvnn(*args):
+    return CliRunner().invoke(main, ["--plugin", str(small.PLUGIN), *map(str, args)])
+
+
+def good(*args):
+    result = crvnn(*args)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*args):
+    result = crvnn(*args)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    return " ".join(result.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def plain_run(tmp_path_factory):
+    """A run whose encoder composes along no tree."""
+    path = tmp_path_factory.mktemp("plain") / "run"
+    train(small.variant("training.steps=1", "model.encoder=lstm"), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def balanced_run(tmp_path_factory):
+    """A run whose encoder has a structure of its own."""
+    path = tmp_path_factory.mktemp("balanced") / "run"
+    train(small.variant("training.steps=1", "model.encoder=balanced"), path)
+    return path
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.tsv"
+    path.write_text(ROWS)
+    return path
+
+
+# parse
+
+
+def test_a_pipe_gets_brackets_and_the_tree_is_the_one_that_predict_shows():
+    shown = good("parse", "listops", TEXT).stdout
+    assert Tree.read(shown, "brackets").same(load("listops").predict([TEXT])[0].tree)
+
+
+@pytest.mark.parametrize("form", ["brackets", "nested", "json", "nltk", "svg", "latex", "terminal"])
+def test_every_form_can_be_asked_for(form):
+    shown = good("parse", "listops", TEXT, "--format", form).stdout
+    assert Tree.read(shown, form).tokens == tuple(TEXT.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("t.svg", "svg"), ("t.tex", "latex"), ("t.JSON", "json"), ("t.ptb", "nltk"), ("t.txt", "brackets")],
+)
+def test_the_suffix_of_a_file_says_the_form(tmp_path, name, form):
+    result = good("parse", "listops", TEXT, "--out", tmp_path / name)
+    assert result.stdout == ""
+    assert Tree.read((tmp_path / name).read_text(encoding="utf-8"), form).tokens == tuple(TEXT.split())
+
+
+def test_several_trees_go_into_one_file_a_line_each_or_into_numbered_files(tmp_path):
+    texts = [TEXT, "[SM 1 2 ]", "[SM 3 4 ]"]
+    good("parse", "listops", *texts, "--out", tmp_path / "trees.jsonl")
+    lines = (tmp_path / "trees.jsonl").read_text().splitlines()
+    assert [" ".join(Tree.read(line, "json").tokens) for line in lines] == texts
+    result = good("parse", "listops", *texts, "--out", tmp_path / "tree.svg")
+    assert "wrote 3 trees" in result.stderr
+    for number, text in enumerate(texts, 1):
+        picture = (tmp_path / f"tree-{number}.svg").read_text(encoding="utf-8")
+        assert " ".join(Tree.read(picture, "svg").tokens) == text
+    assert not (tmp_path / "tree.svg").exists()
+
+
+def test_several_drawings_have_an_empty_line_between_them():
+    shown = good("parse", "listops", TEXT, "[SM 1 2 ]", "--format", "terminal").stdout
+    first, second = shown.split("\n\n")
+    assert Tree.read(first, "terminal").tokens == tuple(TEXT.split())
+    assert Tree.read(second, "terminal").tokens == ("[SM", "1", "2", "]")
+
+
+def test_unknown_tokens_are_marked_and_named(letters_run):
+    result = good("parse", letters_run, "a zebra b", "--format", "terminal")
+    assert "crvnn: text 1: unknown to the model: 'zebra'" in result.stderr
+    assert next(line for line in result.stdout.splitlines() if "╌" in line).endswith("╌ zebra")
+    (answer,) = json.loads(good("parse", letters_run, "a zebra b", "--json").stdout)
+    (tree,) = answer["trees"]
+    assert answer["text"] == "a zebra b"
+    assert tree["unknown"] == [1]
+    assert tree["tokens"] == ["a", "zebra", "b"]
+    assert Tree.read(tree["brackets"], "brackets").same(Tree.read(json.dumps(tree), "json"))
+    assert all(0 <= node["chance"] <= 1 for node in tree["nodes"])
+
+
+def test_what_looks_like_html_is_shown_and_never_markup(letters_run):
+    shown = good("parse", letters_run, "<script>alert(1)</script> b", "--format", "svg").stdout
+    assert "<script" not in shown
+    assert Tree.read(shown, "svg").tokens == ("<script>alert(1)</script>", "b")
+
+
+def test_pairs_give_two_trees_each(pairs_run):
+    shown = good("parse", pairs_run, "a b", "c d e").stdout.splitlines()
+    assert [Tree.read(line, "brackets").tokens for line in shown] == [("a", "b"), ("c", "d", "e")]
+    assert "3 cannot be paired" in refused("parse", pairs_run, "a", "b", "c")
+
+
+def test_texts_can_come_from_a_file(tmp_path, letters_run):
+    file = tmp_path / "texts.txt"
+    file.write_text("a b\nc d e\n")
+    assert len(good("parse", letters_run, "--file", file).stdout.splitlines()) == 2
+    assert "give texts, or a file" in refused("parse", letters_run)
+
+
+def test_hard_decisions_are_parsed_along():
+    shown = good("parse", "listops-guided", TEXT, "--hard").stdout.strip()
+    assert shown == "((((([MAX 2) 9) ((([MIN 4) 7) ])) 0) ])"
+
+
+def test_a_structure_of_its_own_is_shown_too(balanced_run):
+    assert good("parse", balanced_run, "a b c d").stdout.strip() == "((a b) (c d))"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["listops", TEXT, "--out", "tree.png"], "the suffix says no form of trees. Known are .svg .tex"),
+        (["listops", TEXT, "--format", "bracket"], "'bracket' is not one of"),
+        (["listops", TEXT, "--json", "--format", "svg"], "it goes with neither"),
+        (["listops", ""], "text 1: this is not one whole expression"),
+        (["listops", "[MAX 2 zebra ]"], "token 3, 'ZEBRA', does not fit"),
+        (["nowhere", TEXT], "there is no such run directory"),
+    ],
+)
+def test_what_cannot_be_parsed_is_refused_with_a_reason(arguments, message):
+    assert message in refused("parse", *arguments)
+
+
+def test_a_text_that_is_too_long_is_refused_before_anything_is_computed(letters_run):
+    assert "text 2 has 5,001 tokens; up to 5,000 can be parsed" in refused(
+        "parse", letters_run, "a", " ".join("a" * 5001)
+    )
+    assert "text 1 is empty" in refused("parse", letters_run, "  ")
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refused("parse", "listops", TEXT, "--out", tmp_path / "file" / "tree.svg")
+
+
+@pytest.mark.parametrize("command", [["parse", "RUN", "a b"], ["trees", "RUN"]])
+def test_a_run_without_trees_is_named_with_its_encoder(plain_run, command):
+    arguments = [str(plain_run) if part == "RUN" else part for part in command]
+    assert f"{plain_run}: the encoder 'lstm' composes along no tree" in refused(*arguments)
+
+
+# trees
+
+
+def test_the_table_has_the_model_and_the_baselines(rows):
+    shown = good("trees", "listops-guided", "--data", rows).stdout
+    lines = {line.split()[0]: line.split()[1:] for line in shown.splitlines()}
+    assert lines["listops-guided"] == ["100.0%", "100.0%", "100.0%", "100.0%", "4.0"]
+    assert {"left-branching", "right-branching", "balanced", "random"} < lines.keys()
+    assert "2 of 3 sequences in 3 examples; left out: 1 of fewer than 3 tokens" in shown
+
+
+def test_machines_get_the_same(rows):
+    result = json.loads(good("trees", "listops-guided", "--data", rows, "--hard", "--json").stdout)
+    assert result["examples"] == result["sequences"] == 3
+    assert result["too short"] == 1
+    assert result["scores"]["listops-guided, hard"]["exact"] == 1
+    # [MAX 2 9 ] branches to the left all through; of the other's five telling spans, [MIN 4 and all but ] do.
+    left = result["scores"]["left-branching"]
+    assert left["f1"] == pytest.approx((1 + 2 / 5) / 2)
+    assert left["corpus_f1"] == pytest.approx(4 / 7)
+    assert left["exact"] == 0.5
+    assert left["constituents"] == 0
+
+
+def test_examples_and_seed_choose_what_is_looked_at():
+    arguments = ["trees", "listops-guided", "--examples", 20, "--set", "task.test_max_tokens=12", "--json"]
+    one, same, other = (
+        json.loads(good(*arguments, *more).stdout) for more in ([], ["--seed", 0], ["--seed", 1])
+    )
+    assert one == same
+    assert one["examples"] == 20
+    assert one["scores"]["random"] != other["scores"]["random"]
+
+
+def test_several_runs_agree_more_or_less(letters_run, balanced_run):
+    arguments = ["trees", letters_run, balanced_run, "--split", "dev"]
+    found = json.loads(good(*arguments, "--json").stdout)
+    models = [load(run, small.catalog_with()) for run in (letters_run, balanced_run)]
+    rows = models[0].examples("dev")
+    both = zip(*(model.trees(rows) for model in models), strict=True)
+    scores = [f1(one, two) for (one,), (two,) in both if len(one.tokens) >= 3]
+    assert found["scores"] == {}
+    assert found["agreement"] == pytest.approx(sum(scores) / len(scores))
+    assert f"agreement, the mean F1 of every two runs: {found['agreement']:.1%}" in good(*arguments).stdout
+
+
+def test_hard_decisions_agree_among_themselves(rows):
+    arguments = ["trees", "listops", "listops-guided", "--data", rows, "--hard"]
+    found = json.loads(good(*arguments, "--json").stdout)
+    assert list(found["scores"])[:4] == ["listops", "listops-guided", "listops, hard", "listops-guided, hard"]
+    # The guided one finds the gold trees, so the other agrees with it as far as with these.
+    assert found["agreement"] == pytest.approx(found["scores"]["listops"]["f1"])
+    assert found["agreement, hard"] == pytest.approx(found["scores"]["listops, hard"]["f1"])
+    assert "agreement, hard" in good(*arguments).stdout
+
+
+def test_without_gold_trees_one_run_has_nothing_to_be_scored_against(letters_run):
+    assert "no gold trees for these examples" in refused("trees", letters_run)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["listops", "--split", "test", "--data", "x"], "give --data or --split"),
+        (["listops", "listops"], "the same run is there twice"),
+        (["listops", "--split", "tests"], "tests"),
+        (["listops", "--examples", "0"], "--examples"),
+        (["listops", "--data", "nowhere.tsv"], "nowhere.tsv"),
+        ([], "RUN"),
+    ],
+)
+def test_mistakes_are_named(arguments, message):
+    assert message in refused("trees", *arguments)
+
+
+def test_runs_on_pairs_and_on_single_texts_do_not_go_together(letters_run, pairs_run):
+    assert "takes 2 texts at a time" in refused("trees", letters_run, pairs_run)

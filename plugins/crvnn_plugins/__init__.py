@@ -6,9 +6,13 @@ The builders are named, not imported, so that listing components does not load t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from crvnn_core import Component, Preset, hookimpl
 from crvnn_plugins.presets import PRESETS
+
+if TYPE_CHECKING:
+    import click
 
 
 @hookimpl
@@ -169,3 +173,10 @@ def crvnn_observers() -> Iterable[Component]:
 @hookimpl
 def crvnn_presets() -> Iterable[Preset]:
     return PRESETS
+
+
+@hookimpl
+def crvnn_commands() -> Iterable[click.Command]:
+    from crvnn_plugins.explorer.command import explore
+
+    return [explore]

@@ -250,3 +250,14 @@ def test_mistakes_are_named(arguments, message):
 
 def test_runs_on_pairs_and_on_single_texts_do_not_go_together(letters_run, pairs_run):
     assert "takes 2 texts at a time" in refused("trees", letters_run, pairs_run)
+
+
+def test_the_shipped_models_find_lists_that_no_tree_without_a_model_finds():
+    arguments = ["trees", "listops", "listops-guided", "--examples", 100, "--seed", 2024, "--json"]
+    scores = json.loads(good(*arguments, "--set", "task.test_max_tokens=40").stdout)["scores"]
+    assert scores["listops"]["constituents"] > 0.6
+    assert scores["listops-guided"]["exact"] == 1
+    baselines = ("left-branching", "right-branching", "balanced", "random")
+    assert all(scores[name]["constituents"] < 0.15 for name in baselines)
+    # Told nothing but answers, it reads lists backwards: the published order is a convention that it does not share.
+    assert scores["listops"]["f1"] < scores["left-branching"]["f1"]

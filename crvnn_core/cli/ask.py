@@ -115,6 +115,7 @@ def predict_command(
     """
     from crvnn_core.trained import load
 
+    expect_texts(texts, file)
     trained = load(run, session.catalog)
     asked = questions(texts, file, trained)
     answers = trained.predict(asked, hard=hard)
@@ -125,10 +126,14 @@ def predict_command(
         _show(question, answer, trees)
 
 
-def questions(texts: Sequence[str], file: Any, trained: Trained) -> list[str | tuple[str, str]]:
-    """The texts of the command line or of a file, two by two for a task on pairs."""
+def expect_texts(texts: Sequence[str], file: Any) -> None:
+    """A usage error unless there are texts, from the command line or from a file."""
     if bool(texts) == (file is not None):
         raise click.UsageError("give texts, or a file of them with --file.")
+
+
+def questions(texts: Sequence[str], file: Any, trained: Trained) -> list[str | tuple[str, str]]:
+    """The texts of the command line or of a file, two by two for a task on pairs."""
     return list(_from_file(file, trained) if file is not None else _from_arguments(texts, trained))
 
 

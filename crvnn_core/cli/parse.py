@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.ask import hard_option, questions
+from crvnn_core.cli.ask import expect_texts, hard_option, questions
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -89,6 +89,7 @@ def parse_command(
     """
     from crvnn_core.trained import load
 
+    expect_texts(texts, file)
     if as_json and (form is not None or out is not None):
         raise click.UsageError("--json prints everything; it goes with neither --format nor --out.")
     chosen = form or _form_of(out)

@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint fix docs clean
+.PHONY: help setup demo test test-slow lint fix docs screenshots clean
 
 help:  ## say what each command does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## assemble a model, train it for about a minute, and let it answer
 	@$(BIN)/crvnn demo
 
-test: $(READY)  ## run the tests (a few minutes)
+test: $(READY)  ## run the tests (a few minutes); those of pages need Chromium
 	@$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-slow: $(READY)  ## run the tests that take minutes each
@@ -36,6 +36,9 @@ lint: $(READY)  ## check style and types, change nothing
 fix: $(READY)  ## put the style right where a tool can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+screenshots: $(READY)  ## take docs/images/*.png anew (needs Chromium)
+	@$(BIN)/python docs/make_screenshots.py
 
 docs: $(READY)  ## write docs/reference/ and the picture anew from the code
 	@$(BIN)/python docs/make_picture.py

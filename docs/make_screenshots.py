@@ -1,0 +1,124 @@
+"""Takes docs/images/explorer-*.png and report-*.png with Chromium. ``make screenshots`` calls this."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+IMAGES = Path(__file__).parent / "images"
+CRVNN = Path(sys.executable).parent / "crvnn"
+TEXT = "[MAX 2 9 [MIN 4 7 ] 0 ]"
+LONGER = "[SM 5 [MAX 2 9 [MIN 4 7 ] 0 ] 3 ]"
+DESKTOP, PHONE = (1280, 1000), (390, 844)
+
+
+def main() -> None:
+    """Take every picture."""
+    with browser() as chromium, tempfile.TemporaryDirectory() as folder:
+        with exploring("listops", "listops-guided") as address:
+            one_model(chromium, address)
+            two_models(chromium, address, "explorer-compare")
+            two_models(chromium, address, "explorer-dark", color_scheme="dark")
+            on_a_phone(chromium, address)
+        report = Path(folder, "report.html")
+        asked = ["listops", "listops-guided", "--text", TEXT, "--out", str(report)]
+        subprocess.run([CRVNN, "report", *asked], check=True)
+        for name, size in (("desktop", DESKTOP), ("phone", PHONE)):
+            page = opened(chromium, report.as_uri(), size, is_mobile=size is PHONE)
+            keep(page, f"report-{name}")
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """The system's Chromium."""
+    program = shutil.which("chromium")
+    if program is None:
+        sys.exit("There is no Chromium: 'apt install chromium' installs it.")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@contextmanager
+def exploring(*runs: str) -> Iterator[str]:
+    """The address of an explorer that is up until the end of the block."""
+    command = [CRVNN, "explore", *runs, "--port", "0", "--no-open"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://\S+", process.stdout.readline())
+        if found is None:
+            sys.exit("The explorer did not start.")
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def opened(chromium: Browser, address: str, size: tuple[int, int], **options: Any) -> Page:
+    """A page in a window of its own."""
+    context = chromium.new_context(viewport={"width": size[0], "height": size[1]}, **options)
+    page = context.new_page()
+    page.goto(address)
+    return page
+
+
+def ask(page: Page, text: str) -> None:
+    """Type a text and wait for the answer."""
+    page.wait_for_selector("#pane-A .verdict")
+    with page.expect_response("**/api/watch"):
+        page.fill("#text-1", text)
+    page.wait_for_selector("#pane-A[aria-busy=false]")
+
+
+def one_model(chromium: Browser, address: str) -> None:
+    """In the middle of its recursion, with the neighbours of a token."""
+    page = opened(chromium, address, DESKTOP)
+    ask(page, LONGER)
+    page.locator("#scrub").fill("2")
+    page.locator(".spot").nth(6).hover()
+    page.wait_for_selector(".steps path.left")
+    keep(page, "explorer-desktop")
+
+
+def two_models(chromium: Browser, address: str, name: str, **options: Any) -> None:
+    """Side by side, where they part."""
+    page = opened(chromium, address, (DESKTOP[0], 1150), **options)
+    ask(page, TEXT)
+    page.click("#compare")
+    page.click("#parting")
+    page.mouse.move(0, 0)
+    keep(page, name)
+
+
+def on_a_phone(chromium: Browser, address: str) -> None:
+    """The picture itself, which lies below the text."""
+    page = opened(chromium, address, PHONE, is_mobile=True, has_touch=True, device_scale_factor=2)
+    ask(page, TEXT)
+    page.locator("#scrub").fill("2")
+    page.evaluate("() => window.scrollTo(0, document.querySelector('.pane').offsetTop - 8)")
+    keep(page, "explorer-phone")
+
+
+def keep(page: Page, name: str) -> None:
+    """Save what the window shows, when everything has come to rest."""
+    page.evaluate("() => document.activeElement.blur()")
+    page.wait_for_timeout(600)
+    path = IMAGES / f"{name}.png"
+    page.screenshot(path=str(path))
+    page.context.close()
+    print(f"wrote {path.relative_to(IMAGES.parent.parent)} ({path.stat().st_size // 1024} kB)")
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from crvnn_core import InputError
 from crvnn_core.trees import FORMATS, Node, Tree
+from crvnn_core.trees.bracketed import leaf_of
 
 #: Table 1 of the paper, and the two sentences of its table of parses, as printed there.
 PAPER = {
@@ -115,6 +116,16 @@ def test_nltks_form_has_a_label_at_every_node_and_any_labels_are_read():
     assert tree.to("nltk") == "(X (X (X a) (X b)) (X c))"
     for other in ("(S (NP (D a) (N b)) (V c))", "(3 (2 (2 a) b) c)", "( (S (NP a b) (VP (V c))))"):
         assert Tree.read(other, "nltk").nested() == tree.nested()
+
+
+@given(trees())
+def test_nltks_own_pattern_finds_the_same_brackets_and_leaves(tree):
+    # As in nltk.Tree.fromstring, release 3.10: a backslash before a bracket would make the bracket part of a token.
+    token = r"(?:\\[\(\)]|[^\s\(\)])+"
+    pieces = [found[0] for found in re.finditer(rf"\(\s*(?:{token})?|\)|{token}", tree.to("nltk"))]
+    assert pieces.count("(X") == pieces.count(")") == 2 * len(tree.tokens) - 1
+    leaves = [piece for piece in pieces if piece not in ("(X", ")")]
+    assert tuple(map(leaf_of, leaves)) == tree.tokens
 
 
 def test_a_drawing_has_a_token_a_line():

@@ -37,9 +37,10 @@ def read(text: str) -> Tree:
 
 
 def leaf(token: str) -> str:
-    """A token without spaces or parentheses."""
+    """A token without spaces or parentheses, nor a backslash before the one that follows: NLTK would join them."""
     # A hyphen that could be taken for the beginning of -LRB- gets a backslash, after the other ones got theirs.
     guarded = re.sub(r"-(?=[LR]RB)", r"\\-", visible(token))
+    guarded = re.sub(r"\\\\$", r"\\u{5c}", guarded)
     return re.sub(r"[()]", lambda found: _TREEBANK[found[0]], guarded)
 
 

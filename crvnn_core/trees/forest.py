@@ -10,7 +10,7 @@ from crvnn_core.trees.reading import Builder
 from crvnn_core.trees.tree import Tree
 from crvnn_core.trees.writing import token_of, visible
 
-_HEAD = r"""% \usepackage{forest}
+_HEAD = r"""% \usepackage[T1]{fontenc} \usepackage{forest}
 \begin{forest}
   for tree={parent anchor=south, child anchor=north, l sep=6pt, s sep=6pt},
   where n children=0{tier=token, font=\ttfamily}{coordinate},

@@ -63,6 +63,11 @@ def test_a_pipe_gets_brackets_and_the_tree_is_the_one_that_predict_shows():
     assert Tree.read(shown, "brackets").same(load("listops").predict([TEXT])[0].tree)
 
 
+def test_a_terminal_gets_a_drawing(monkeypatch):
+    monkeypatch.setattr("crvnn_core.cli.parse._on_terminal", lambda: True)
+    assert Tree.read(good("parse", "listops", TEXT).stdout, "terminal").tokens == tuple(TEXT.split())
+
+
 @pytest.mark.parametrize("form", ["brackets", "nested", "json", "nltk", "svg", "latex", "terminal"])
 def test_every_form_can_be_asked_for(form):
     shown = good("parse", "listops", TEXT, "--format", form).stdout

@@ -116,12 +116,16 @@ def parse_command(
 def _form_of(out: Path | None) -> str:
     """The form that a file's name, or where the output goes, asks for."""
     if out is None:
-        return "terminal" if sys.stdout.isatty() else "brackets"
+        return "terminal" if _on_terminal() else "brackets"
     if out.suffix.lower() not in _SUFFIXES:
         raise click.UsageError(
             f"--out {out}: the suffix says no form of trees. Known are {' '.join(_SUFFIXES)}; --format says it too."
         )
     return _SUFFIXES[out.suffix.lower()]
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _trees(

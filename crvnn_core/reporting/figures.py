@@ -7,52 +7,87 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from crvnn_core.reporting.looking import Look
+from crvnn_core.reporting.looking import Look, Seen
 from crvnn_core.reporting.records import Variant
 from crvnn_core.reporting.svg import HEIGHT, Axis, Plot
 
+_CALLED = {"accuracy": "Accuracy, %", "depth": "Mean depth, steps"}
 _NUDGE = 0.12  # of the room of a group, between variants
 
 
 def by_group(split: str, groups: Sequence[str], variants: Sequence[Variant], measure: str) -> str:
     """Accuracy or depth in every group of a split: means over seeds, and from the least to the most."""
-    scale, what = (100.0, "Accuracy, %") if measure == "accuracy" else (1.0, "Mean depth, steps")
+    scale = 100.0 if measure == "accuracy" else 1.0
     found = [
         [[scale * value for value in variant.values(split, group, measure)] for group in groups]
         for variant in variants
     ]
+    names = [variant.name for variant in variants]
+    return _grouped(f"group of {split}", groups, names, found, _CALLED[measure])
+
+
+def by_length(looks: Sequence[Look]) -> str:
+    """Accuracy by length of the examples that models were asked about, where results tell no groups apart."""
+    ranges = _ranges(sorted(seen.length for look in looks for seen in look.seen))
+    if not ranges:
+        return ""
+    found = [
+        [_accuracy([seen for seen in look.seen if low <= seen.length <= high]) for low, high in ranges]
+        for look in looks
+    ]
+    groups = [f"{low:g}" if low == high else f"{low:g}-{high:g}" for low, high in ranges]
+    return _grouped("tokens", groups, [look.variant.name for look in looks], found, _CALLED["accuracy"])
+
+
+def _accuracy(seen: Sequence[Seen]) -> list[float]:
+    return [100 * statistics.fmean(one.right for one in seen)] if seen else []
+
+
+def _ranges(lengths: Sequence[float], most: int = 6) -> list[tuple[float, float]]:
+    """Lengths in a few portions of about one size, no length in two of them."""
+    found: list[tuple[float, float]] = []
+    for part in range(most):
+        some = lengths[part * len(lengths) // most : (part + 1) * len(lengths) // most]
+        above = [length for length in some if not found or length > found[-1][1]]
+        if above:
+            found.append((above[0], above[-1]))
+    return found
+
+
+def _grouped(
+    across: str, groups: Sequence[str], names: Sequence[str], found: list[list[list[float]]], called: str
+) -> str:
+    """Values by variant and group, a line for each variant."""
     every = [value for one in found for values in one for value in values]
     if not every:
         return ""
     aslant = len(groups) * max(map(len, groups)) > 48
-    across = Axis(
-        "group of the split",
+    x = Axis(
+        across,
         -0.5,
         len(groups) - 0.5,
         named=lambda place: groups[int(place)],
         fixed=range(len(groups)),
         aslant=aslant,
     )
-    upward = (
-        Axis(what, -2.0, 103.0, fixed=range(0, 101, 20))
-        if measure == "accuracy"
-        else Axis.around(what, every, zero=True)
+    percents = called == _CALLED["accuracy"]
+    y = (
+        Axis(called, -2.0, 103.0, fixed=range(0, 101, 20))
+        if percents
+        else Axis.around(called, every, zero=True)
     )
-    plot = Plot(across, upward, height=HEIGHT + (24 if aslant else 0))
-    parts = []
-    for colour, (variant, one) in enumerate(zip(variants, found, strict=True)):
-        nudge = _NUDGE * (colour - (len(variants) - 1) / 2) if len(variants) < 8 else 0.0
-        points = [(place + nudge, statistics.fmean(values)) for place, values in enumerate(one) if values]
-        parts.append(plot.line(points, f"line s{colour % 8}"))
-        for place, values in enumerate(one):
-            if values:
-                parts.append(_group(plot, place + nudge, values, colour, f"{variant.name}, {groups[place]}"))
-    listed = "; ".join(
-        f"{variant.name}: "
-        + ", ".join(f"{group} {statistics.fmean(v):.1f}" for group, v in zip(groups, one, strict=True) if v)
-        for variant, one in zip(variants, found, strict=True)
-    )
-    return plot.drawn(f"{what} by group of the split {split}", listed, "".join(parts))
+    plot = Plot(x, y, height=HEIGHT + (24 if aslant else 0))
+    parts, said = [], []
+    for colour, (name, one) in enumerate(zip(names, found, strict=True)):
+        nudge = _NUDGE * (colour - (len(names) - 1) / 2) if len(names) < 8 else 0.0
+        means = {place: statistics.fmean(values) for place, values in enumerate(one) if values}
+        parts.append(
+            plot.line([(place + nudge, mean) for place, mean in means.items()], f"line s{colour % 8}")
+        )
+        for place in means:
+            parts.append(_group(plot, place + nudge, one[place], colour, f"{name}, {groups[place]}"))
+        said.append(f"{name}: " + ", ".join(f"{groups[place]} {mean:.1f}" for place, mean in means.items()))
+    return plot.drawn(f"{called} by {across}", "; ".join(said), "".join(parts))
 
 
 def _group(plot: Plot, x: float, values: Sequence[float], colour: int, name: str) -> str:

@@ -74,6 +74,7 @@ def gather(
     curves = {record.name: read_curves(record) for record in records}
     looks = [load_first(variant, catalog, sets) for variant in found]
     check_classes(looks)
+    told = _texts(texts, looks)  # first: a text that cannot be shown should not be waited for
     drawn, looks, shown = _asked(looks, counting, split, examples, trees)
     return Report(
         records[0].task,
@@ -81,7 +82,7 @@ def gather(
         curves,
         tuple(looks),
         drawn,
-        tuple(_texts(texts, looks)),
+        tuple(told),
         tuple(shown),
         tuple(remarks),
     )

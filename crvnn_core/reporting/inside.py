@@ -14,6 +14,7 @@ from crvnn_core.trees.svg import svg
 from crvnn_core.watching import Answer, Watched
 
 _WRITTEN = 14  # columns of a heat map up to which its numbers are written in it
+_GONE = 0.05  # existence below which a token's c is not shown
 _CLASSES = 40  # up to which a confusion matrix is drawn
 _WIDE = 76  # letters and gaps of a sequence from which on it gets the whole width
 
@@ -88,7 +89,7 @@ def examples(report: Report) -> str:
     lead = (
         "The tree is the one along which the model composed its input. Below it, step by step: which tokens still "
         "exist (<b>e</b>), and which are composed into their right neighbour (<b>c</b>). A frame marks the step "
-        "from which a token counts as composed."
+        "from which a token counts as composed; what hardly exists any more is left blank."
     )
     return section("examples", "Inside: trees and steps", legend(report.names, *keys), *parts, lead=lead)
 
@@ -114,7 +115,7 @@ def _sequences(shown: Shown) -> list[Watched]:
 
 
 def _column(report: Report, colour: int, shown: Shown, opened: bool) -> str:
-    name = swatch(colour, report.names[colour]) if len(report.names) > 1 else ""
+    name = swatch(colour, report.names[colour]) if len(report.names) > 1 else "It"
     answer = shown.answers[colour]
     if isinstance(answer, str):
         return f'<div class="column">{name}{missing(answer)}</div>'
@@ -160,12 +161,15 @@ def _sequence(watched: Watched) -> str:
 def _maps(watched: Watched) -> str:
     if not watched.compose:
         return ""
-    steps = len(watched.compose)
-    rows = ["start", *map(str, range(1, steps + 1))]
-    joined = _joined(watched)
-    return figure(
-        "Existence e after each step", _map(watched, watched.exists, rows, "exist", "e", frozenset())
-    ) + figure("Composition c in each step", _map(watched, watched.compose, rows[1:], "join", "c", joined))
+    rows = ["start", *map(str, range(1, len(watched.compose) + 1))]
+    # What no longer exists has a c as well, which means nothing.
+    felt = [
+        [c if e >= _GONE else 0.0 for c, e in zip(*both, strict=True)]
+        for both in zip(watched.compose, watched.exists, strict=False)
+    ]
+    exists = _map(watched, watched.exists, rows, "exist", "e", frozenset())
+    compose = _map(watched, felt, rows[1:], "join", "c", _joined(watched))
+    return figure("Existence e after each step", exists) + figure("Composition c in each step", compose)
 
 
 def _joined(watched: Watched) -> frozenset[tuple[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from attrs import field, frozen
 
-from crvnn_core.data import within_budget
+from crvnn_core.data import example_length, within_budget
 from crvnn_core.errors import CrvnnError, InputError, UnknownNameError
 from crvnn_core.host import Catalog
 from crvnn_core.interfaces import Example
@@ -69,9 +69,10 @@ class Sample:
 
 
 def load_first(variant: Variant, catalog: Catalog, sets: Sequence[str]) -> Look:
-    """The model of a variant's first run, if its weights are there."""
+    """The model of a variant's first run that has weights, if there is one."""
+    trained = [run for run in variant.runs if run.directory.weights.exists()]
     try:
-        return Look(variant, load(variant.runs[0].directory.path, catalog, sets))
+        return Look(variant, load((trained or variant.runs)[0].directory.path, catalog, sets))
     except UnknownNameError:
         raise
     except CrvnnError as error:
@@ -140,7 +141,7 @@ def worth_showing(
         if all(2 < len(sequence) <= SHOWN_TOKENS for sequence in example.sequences)
         and text_of(trained, example) is not None
     ]
-    readable.sort(key=lambda number: sum(map(len, examples[number].sequences)))
+    readable.sort(key=lambda number: example_length(examples[number]))
     seen = [look.seen for look in looks if look.seen]
     wrong = [number for number in readable if not all(one[number].right for one in seen)]
     right = [number for number in readable if all(one[number].right for one in seen)]
@@ -149,11 +150,18 @@ def worth_showing(
 
 
 def _spread(numbers: Sequence[int], examples: Sequence[Example], most: int) -> list[int]:
-    """Some of them, from short to long, no two alike."""
+    """Some of them (they come from short to long) whose lengths are spread evenly, no two alike."""
     different = list({examples[number].sequences: number for number in reversed(numbers)}.values())[::-1]
     if len(different) <= most:
         return different
-    return [different[round((place + 0.5) * (len(different) - 1) / most)] for place in range(most)]
+    lengths = {number: example_length(examples[number]) for number in different}
+    shortest, longest = lengths[different[0]], lengths[different[-1]]
+    chosen: list[int] = []
+    for place in range(most):
+        wanted = shortest + (place + 0.5) / most * (longest - shortest)
+        left = [number for number in different if number not in chosen]
+        chosen.append(min(left, key=lambda number: abs(lengths[number] - wanted)))
+    return sorted(chosen, key=different.index)
 
 
 def text_of(trained: Trained, example: Example) -> Text | None:

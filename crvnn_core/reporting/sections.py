@@ -7,7 +7,7 @@ from typing import Any
 
 from crvnn_core.comparing import Spread
 from crvnn_core.reporting.curves import SHOWN, chart
-from crvnn_core.reporting.figures import by_group, depth_by_length
+from crvnn_core.reporting.figures import by_group, by_length, depth_by_length
 from crvnn_core.reporting.gathering import Report
 from crvnn_core.reporting.html import details, figure, legend, missing, section, swatch, table
 from crvnn_core.reporting.records import Variant, differences, groups
@@ -105,10 +105,7 @@ def by_groups(report: Report) -> str:
     parts = []
     told = {split: names for split, names in groups(report.variants).items() if names}
     if not told:
-        why = (
-            "The task tells no groups apart." if any(groups(report.variants)) else "There are no results yet."
-        )
-        return section("groups", "By length and group", missing(why))
+        return _by_length(report)
     for number, (split, names) in enumerate(reversed(told.items())):
         drawn = [
             figure(label, by_group(split, names, report.variants, measure))
@@ -123,6 +120,23 @@ def by_groups(report: Report) -> str:
         parts.append(content if number == 0 else details(f"The split {split}", content))
     lead = "Groups are those of the task: lengths in tokens for most, numbers of operations for logic."
     return section("groups", "By length and group", legend(report.names), *parts, lead=lead)
+
+
+def _by_length(report: Report) -> str:
+    """The same by length alone, from what models were asked."""
+    drawing = by_length(report.looks)
+    if not drawing:
+        why = "The task tells no groups apart" if any(groups(report.variants)) else "There are no results yet"
+        return section("groups", "By length and group", missing(f"{why}. {report.sample.problem}".strip()))
+    lead = f"{plain(asked(report))} The task tells no groups apart, so these are lengths in tokens."
+    figures = figure("Accuracy, %", drawing)
+    return section(
+        "groups",
+        "By length and group",
+        legend(report.names),
+        f'<div class="charts">{figures}</div>',
+        lead=lead,
+    )
 
 
 def _group_table(report: Report, split: str, names: list[str]) -> str:
@@ -183,12 +197,22 @@ def apart(report: Report) -> str:
     if not told:
         return ""
     heads = ["setting", *(swatch(colour, name) for colour, name in enumerate(report.names))]
-    rows = [[_key(key), *map(_value, values)] for key, values in told.items()]
-    return section(
-        "differences",
-        "What sets them apart",
-        table("Settings that differ", [], rows, kind="spec", heads=heads),
-    )
+    shared = {key: values for key, values in told.items() if None not in values}
+    others = {key: values for key, values in told.items() if None in values}
+    parts = [
+        table(
+            caption,
+            [],
+            [[_key(key), *map(_value, values)] for key, values in some.items()],
+            kind="spec",
+            heads=heads,
+        )
+        for caption, some in (("Settings that differ", shared), ("Settings that not all have", others))
+        if some
+    ]
+    if shared and others:
+        parts[1] = details(f"{len(others)} more, which not all of them have", parts[1])
+    return section("differences", "What sets them apart", *parts)
 
 
 def specs(report: Report) -> str:

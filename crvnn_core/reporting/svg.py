@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from html import escape
-from itertools import count
 
 from attrs import field, frozen
 
@@ -85,7 +84,8 @@ class Axis:
             room = max((high / low) ** 0.05, 1.1)
             return cls(label, low / room, high * room, True, named)
         low = min(low, 0.0) if zero else low
-        room = (high - low) * 0.05 or abs(high) * 0.1 or 1.0
+        room = max((high - low) * 0.05, max(abs(low), abs(high)) * (0.1 if low == high else 1e-6))
+        room = room if room > 1e-12 else 1.0
         return cls(label, low if zero and low == 0 else low - room, high + room, False, named)
 
     def share(self, value: float) -> float:
@@ -103,17 +103,12 @@ class Axis:
         rough = (self.high - self.low) / most
         size = 10 ** math.floor(math.log10(rough))
         step = next(factor * size for factor in (1, 2, 5, 10) if factor * size >= rough * 0.999)
-        first = math.ceil(self.low / step - 1e-9)
-        found = []
-        for number in count(first):
-            value = round(number * step, 12)
-            if value > self.high * (1 + 1e-12) + 1e-15:
-                return found
-            found.append(value)
-        raise AssertionError
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        digits = max(0, 1 - math.floor(math.log10(step)))  # enough to write a multiple of it
+        return [round(number * step, digits) for number in range(first, last + 1)]
 
     def _powers(self, most: int) -> list[float]:
-        """Powers of ten, with 2 and 5 times each where there is room; nothing if they are too few."""
+        """Powers of ten, with others between them where there is room; nothing if they are too few."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         found: list[float] = []
         for factors in ((1,), (1, 3), (1, 2, 5)):
@@ -122,7 +117,8 @@ class Axis:
             if found and len(inside) > most + 1:
                 break
             found = inside
-        return found if len(found) > 1 else []
+        every = -(-len(found) // (most + 1))
+        return found[::every] if len(found) > 1 else []
 
 
 @frozen

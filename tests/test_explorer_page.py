@@ -188,7 +188,7 @@ def test_two_variants_side_by_side_show_where_they_part(page, explorer):
     assert page.locator("#pane-A .steps .spot.differs").count() > 0
     for pane, watched in zip("AB", (a, b), strict=True):
         marked = sum(differing(a, b, frame) for frame in range(len(watched.exists)))
-        assert page.locator(f"#pane-{pane} .steps rect.differs").count() == marked > 0
+        assert int(page.get_attribute(f"#pane-{pane} .steps path.differs", "data-cells")) == marked > 0
     assert page.locator("#pane-B .tree .node.other").count() == len(TOKENS) - 1 - shared
     page.click("#compare")
     assert page.locator("#pane-B").count() == 0
@@ -354,3 +354,22 @@ def test_the_longest_text_that_is_taken_is_drawn(page, letters_run):
     page.select_option("#run-A", str(letters_run))
     type_in(page, " ".join("abcdef"[i % 6] for i in range(MOST_TOKENS)))
     assert page.locator(".tree .node").count() == MOST_TOKENS - 1
+
+
+@pytest.mark.parametrize(
+    ("script", "fault"),
+    [
+        ("console.error('oh')", "console: oh"),
+        ("throw new Error('ah')", "page: ah"),
+        ("new Image().src = 'http://elsewhere.invalid/x.png'", "request to http://elsewhere.invalid/x.png"),
+    ],
+)
+def test_whatever_goes_wrong_in_a_page_fails_its_test(browser, script, fault):
+    with pytest.raises(AssertionError, match=re.escape(fault)):
+        _run(browser, script)
+
+
+def _run(browser, script):
+    with opened(browser=browser) as page:
+        page.set_content(f"<script>setTimeout(() => {{ {script} }})</script>")
+        page.wait_for_timeout(200)

@@ -28,27 +28,41 @@ function arrow(x) {
   return `M${x - 4.5},${top - 7}L${x},${top}L${x + 4.5},${top - 7}z`;
 }
 
+function cellPath(x, y, width, height) {
+  return `M${x.toFixed(1)},${y}h${width.toFixed(1)}v${height}h${(-width).toFixed(1)}z`;
+}
+
+/** All steps. What is alike is one path: a long recursion has tens of thousands of cells. */
 function gridCells(sequence, at, size, differing) {
   const grid = svg("g");
   const rows = sequence.exists.length;
+  const [whole, outlined] = [[], []];
+  at.middles.forEach((middle, i) => grid.append(svg("rect", {
+    class: "ground", x: middle - at.widths[i] / 2, y: GRID_AT, width: at.widths[i], height: rows * size - 1, rx: 2,
+  })));
+  const cells = svg("g");
   for (let frame = 0; frame < rows; frame += 1) {
     const y = GRID_AT + frame * size;
     const { exists, compose } = rowOf(sequence, frame);
     grid.append(svg("text", { class: "row", x: at.gutter - at.margin, y: y + size / 2 + 3.5 }, frame < rows - 1 ? frame + 1 : "end"));
+    if (frame) grid.append(svg("path", { class: "between", d: `M${at.gutter},${y}H${at.width}` }));
     exists.forEach((e, i) => {
       const [x, width] = [at.middles[i] - at.widths[i] / 2, at.widths[i]];
-      grid.append(svg("rect", { class: "ground", x, y: y + 1, width, height: size - 2, rx: 2 }));
       const part = width * compose[i];
-      const piece = (kind, from, wide) => e > 0.01 && wide > 0.3 && grid.append(svg("rect", {
+      const piece = (kind, from, wide) => e > 0.01 && wide > 0.3 && cells.append(svg("rect", {
         class: kind, x: from.toFixed(2), y: y + 1, width: wide.toFixed(2), height: size - 2, rx: 2, "fill-opacity": e.toFixed(3),
       }));
-      piece("cell", x, width - part);
-      piece("leaving", x + width - part, part);
-      if (differing?.has(`${frame}-${i}`)) {
-        grid.append(svg("rect", { class: "differs", x: x + 0.75, y: y + 1.75, width: width - 1.5, height: size - 3.5, rx: 2 }));
+      if (e > 0.995 && part < 0.3) {
+        whole.push(cellPath(x, y + 1, width, size - 2));
+      } else {
+        piece("cell", x, width - part);
+        piece("leaving", x + width - part, part);
       }
+      if (differing?.has(`${frame}-${i}`)) outlined.push(cellPath(x + 0.75, y + 1.75, width - 1.5, size - 3.5));
     });
   }
+  grid.append(svg("path", { class: "cell", d: whole.join("") }), cells);
+  if (outlined.length) grid.append(svg("path", { class: "differs", d: outlined.join(""), "data-cells": outlined.length }));
   return grid;
 }
 

@@ -49,7 +49,7 @@ export function levels(tree) {
 export function drawTree(sequence, at, differing, height) {
   const { tokens, unknown, tree } = sequence;
   const { nodes } = shape(tree);
-  const level = Math.max(9, Math.min(23, 280 / Math.max(height, 1)));
+  const level = Math.max(3, Math.min(23, 300 / Math.max(height, 1)));
   const base = TOP + level * height + 6;
   const root = svg("svg", {
     class: "picture tree", width: at.width, height: base + TOKEN + 6, viewBox: `0 0 ${at.width} ${base + TOKEN + 6}`,
@@ -68,7 +68,7 @@ export function drawTree(sequence, at, differing, height) {
     node.x = (ends[0].x + ends[1].x) / 2;
     const here = place(node);
     const group = ends.map((end) => svg("path", { class: "branch", d: branch(end, here) }));
-    const dot = svg("circle", { class: "node", cx: here.x, cy: here.y, r: level > 14 ? 4.5 : 3 },
+    const dot = svg("circle", { class: "node", cx: here.x, cy: here.y, r: Math.max(1.5, Math.min(4.5, level / 3)) },
       svg("title", {}, describe(node, tokens)));
     lines.append(...group);
     dots.append(dot);

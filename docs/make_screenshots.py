@@ -32,9 +32,13 @@ def main() -> None:
         report = Path(folder, "report.html")
         asked = ["listops", "listops-guided", "--text", TEXT, "--out", str(report)]
         subprocess.run([CRVNN, "report", *asked], check=True)
-        for name, size in (("desktop", DESKTOP), ("phone", PHONE)):
-            page = opened(chromium, report.as_uri(), size, is_mobile=size is PHONE)
-            keep(page, f"report-{name}")
+        keep(opened(chromium, report.as_uri(), (DESKTOP[0], 1310)), "report-desktop")
+        page = opened(chromium, report.as_uri(), (DESKTOP[0], 1060), color_scheme="dark")
+        scroll(page, "#examples h2")
+        keep(page, "report-inside")
+        page = opened(chromium, report.as_uri(), (PHONE[0], 900), is_mobile=True)
+        scroll(page, "#examples h3")
+        keep(page, "report-phone")
 
 
 @contextmanager
@@ -108,6 +112,14 @@ def on_a_phone(chromium: Browser, address: str) -> None:
     page.locator("#scrub").fill("2")
     page.evaluate("() => window.scrollTo(0, document.querySelector('.pane').offsetTop - 8)")
     keep(page, "explorer-phone")
+
+
+def scroll(page: Page, selector: str) -> None:
+    """Bring an element to the top, below the page's own bar."""
+    page.evaluate(
+        "selector => window.scrollBy(0, document.querySelector(selector).getBoundingClientRect().top - 64)",
+        selector,
+    )
 
 
 def keep(page: Page, name: str) -> None:

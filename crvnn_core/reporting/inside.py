@@ -127,7 +127,7 @@ def _column(report: Report, colour: int, shown: Shown, opened: bool) -> str:
     said = f'<p class="said">{name} says <b>{plain(answer.label)}</b> <small>{chance:.1%} sure</small> {verdict}</p>'
     inner = "".join(map(_sequence, answer.sequences))
     maps = "".join(map(_maps, answer.sequences))
-    steps = details("Step by step", f'<div class="maps">{maps}</div>', opened=opened) if maps else ""
+    steps = details("Step by step", maps, opened=opened) if maps else ""
     return f'<div class="column">{said}{inner}{_agreement(report, colour, shown)}{steps}</div>'
 
 
@@ -169,7 +169,8 @@ def _maps(watched: Watched) -> str:
     ]
     exists = _map(watched, watched.exists, rows, "exist", "e", frozenset())
     compose = _map(watched, felt, rows[1:], "join", "c", _joined(watched))
-    return figure("Existence e after each step", exists) + figure("Composition c in each step", compose)
+    drawn = figure("Existence e after each step", exists) + figure("Composition c in each step", compose)
+    return f'<div class="maps">{drawn}</div>'
 
 
 def _joined(watched: Watched) -> frozenset[tuple[int, int]]:

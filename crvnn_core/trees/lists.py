@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from crvnn_core.trees.reading import Builder
 from crvnn_core.trees.tree import Tree
+from crvnn_core.trees.writing import as_json
 
 _PIECE = re.compile(r'\s*(?:(?P<mark>[\[\],])|(?P<text>"(?:[^"\\]|\\.)*")|(?P<other>\S))', re.DOTALL)
 
@@ -15,8 +16,7 @@ _PIECE = re.compile(r'\s*(?:(?P<mark>[\[\],])|(?P<text>"(?:[^"\\]|\\.)*")|(?P<ot
 def write(tree: Tree, unknown: Collection[int] = ()) -> str:
     """A tree as lists in lists; a single token as a text."""
     return ", ".join(
-        "[" * opens + json.dumps(token, ensure_ascii=not _plain(token)) + "]" * closes
-        for token, opens, closes in tree.bracketing()
+        "[" * opens + as_json(token) + "]" * closes for token, opens, closes in tree.bracketing()
     )
 
 
@@ -45,11 +45,6 @@ def read(text: str) -> Tree:
             builder.token(_text(builder, piece["text"], place), place)
         comma, after = False, mark != "["
     return builder.finish()
-
-
-def _plain(token: str) -> bool:
-    """Whether a token can be written as it is: lone surrogates cannot."""
-    return not re.search(r"[\ud800-\udfff]", token)
 
 
 def _text(builder: Builder, written: str, place: int) -> str:

@@ -10,6 +10,7 @@ from attrs import asdict
 
 from crvnn_core.errors import InputError
 from crvnn_core.trees.tree import Node, Tree
+from crvnn_core.trees.writing import as_json
 
 _PLACES = ("start", "split", "end")
 
@@ -22,7 +23,7 @@ def plain(tree: Tree, unknown: Collection[int] = ()) -> dict[str, Any]:
 
 def write(tree: Tree, unknown: Collection[int] = ()) -> str:
     """``{"tokens": [...], "nodes": [{"start": 0, "split": 1, "end": 2, "step": 1, "chance": 0.9}]}``."""
-    return json.dumps(plain(tree, unknown), ensure_ascii=False)
+    return as_json(plain(tree, unknown))
 
 
 def read(text: str) -> Tree:

@@ -6,6 +6,7 @@ are in ``data-`` attributes, from which the tree can be read again.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from xml.etree import ElementTree
@@ -23,21 +24,39 @@ _LETTER = 0.602 * _SIZE  # the width of a letter that is as wide as all others
 _GAP, _MARGIN = 18, 16
 _LONGEST = 24  # letters of a token that are shown; the rest is in its tooltip
 _TALLEST = 1500  # pixels, within which the levels of a deep tree stand closer
-_STYLE = """
-.crvnn-tree { --ink: #1f2328; --line: #8c959f; --sure: #0b62c4; --late: #b45309; --paper: #ffffff; --odd: #b42318;
-  font: 15px ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; }
-@media (prefers-color-scheme: dark) { .crvnn-tree { --ink: #e6edf3; --line: #6e7681; --sure: #58a6ff; --late: #e3a04c;
-  --paper: #0d1117; --odd: #ff7b72; } }
-.crvnn-tree .paper { fill: var(--paper); }
-.crvnn-tree .edge { fill: none; stroke: var(--line); stroke-width: 1.5; }
-.crvnn-tree .edge.strange { stroke: var(--odd); stroke-dasharray: 3 3; }
-.crvnn-tree .token { fill: var(--ink); text-anchor: middle; white-space: pre; }
-.crvnn-tree .strange.token { fill: var(--odd); text-decoration: underline dashed; }
-.crvnn-tree .node circle { fill: var(--sure); stroke: var(--sure); stroke-width: 1.5; }
-.crvnn-tree .node.late circle { fill: var(--late); stroke: var(--late); stroke-dasharray: 2 1.5; }
-.crvnn-tree g.node circle.back { fill: var(--paper); stroke: none; }
+_COLOURS = {  # in the light, and in the dark
+    "ink": ("#1f2328", "#e6edf3"),
+    "line": ("#8c959f", "#6e7681"),
+    "sure": ("#0b62c4", "#58a6ff"),
+    "late": ("#b45309", "#e3a04c"),
+    "paper": ("#ffffff", "#0d1117"),
+    "odd": ("#b42318", "#ff7b72"),
+}
+_RULES = """
+.crvnn-tree .paper { fill: @paper; }
+.crvnn-tree .edge { fill: none; stroke: @line; stroke-width: 1.5; }
+.crvnn-tree .edge.strange { stroke: @odd; stroke-dasharray: 3 3; }
+.crvnn-tree .token { fill: @ink; text-anchor: middle; white-space: pre; font-size: 15px;
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; }
+.crvnn-tree .strange.token { fill: @odd; text-decoration: underline dashed; }
+.crvnn-tree .node circle { fill: @sure; stroke: @sure; stroke-width: 1.5; }
+.crvnn-tree .node.late circle { fill: @late; stroke: @late; stroke-dasharray: 2 1.5; }
+.crvnn-tree g.node circle.back { fill: @paper; stroke: none; }
 .crvnn-tree .node:hover circle { stroke-width: 4; }
 """
+
+
+def _style() -> str:
+    """The rules, with every colour twice: few viewers but browsers know variables, and the others pass over them."""
+    light, dark = (
+        "".join(f" --{name}: {pair[place]};" for name, pair in _COLOURS.items()) for place in (0, 1)
+    )
+    rules = re.sub(
+        r"(fill|stroke): @(\w+);",
+        lambda found: f"{found[1]}: {_COLOURS[found[2]][0]}; {found[1]}: var(--{found[2]});",
+        _RULES,
+    )
+    return f"\n.crvnn-tree {{{light} }}\n@media (prefers-color-scheme: dark) {{ .crvnn-tree {{{dark} }} }}{rules}"
 
 
 @frozen
@@ -63,7 +82,7 @@ def svg(tree: Tree, *, unknown: Collection[int] = frozenset()) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="crvnn-tree" role="img" aria-label={quoteattr(title)} {size}>',
         f"<title>{title}</title>",
         f"<desc>{escape(_description(tree, unknown))}</desc>",
-        f"<style>{escape(_STYLE)}</style>",
+        f"<style>{escape(_style())}</style>",
         '<rect class="paper" width="100%" height="100%"/>',
         *_edges(tree, layout, unknown),
         *(_node(node, *place) for node, place in zip(tree.nodes, layout.nodes, strict=True)),

@@ -6,6 +6,7 @@ whatever cannot be seen or would disturb the text around it. Before anything els
 
 from __future__ import annotations
 
+import json
 import re
 
 _SHORT = {"\\": r"\\", "\n": r"\n", "\t": r"\t", " ": r"\s"}
@@ -28,6 +29,12 @@ def visible(token: str, *, spaces: bool = False) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     return _SHORT.get(found[0]) or f"\\u{{{ord(found[0]):x}}}"
+
+
+def as_json(value: object) -> str:
+    """JSON on one line, with the same characters escaped, in its own way; others stay as they are."""
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub(rf"[{_UNSEEN}]|[^\S ]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def token_of(text: str) -> str:

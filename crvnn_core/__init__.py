@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from crvnn_core.trace import Trace
     from crvnn_core.trained import Prediction, Trained, load
     from crvnn_core.training import Outcome, train
+    from crvnn_core.trees import Tree
 
 _LAZY = {
     "assembly": ("Assembly", "assemble"),
@@ -77,6 +78,7 @@ _LAZY = {
     "trace": ("Trace",),
     "trained": ("Prediction", "Trained", "load"),
     "training": ("Outcome", "train"),
+    "trees": ("Tree",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 
@@ -118,6 +120,7 @@ __all__ = [
     "Trace",
     "Trained",
     "TrainedModel",
+    "Tree",
     "UnknownNameError",
     "assemble",
     "batches",

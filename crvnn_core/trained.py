@@ -120,7 +120,9 @@ class Trained:
         encoder = self.model.encoder
         if hard and not isinstance(encoder, Recursion):
             kind = self.spec.model.encoder.name
-            raise CrvnnError(f"hard inference composes along a tree; the encoder '{kind}' makes none")
+            raise CrvnnError(
+                f"hard inference composes along a tree that the model decides on; '{kind}' decides on none"
+            )
         if isinstance(encoder, Recursion):
             encoder.hard = hard
         try:

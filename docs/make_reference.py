@@ -8,6 +8,7 @@ import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import attrs
@@ -342,8 +343,8 @@ def _attributes(kind: type) -> Iterator[tuple[str, str]]:
 
 def _members(kind: type) -> Iterator[tuple[str, str]]:
     for key, member in vars(kind).items():
-        if inspect.isfunction(member) and not key.startswith("_"):
-            yield f"`{key}{_signature(member)}`", _inherited_line(kind, key)
+        if isinstance(member, (FunctionType, classmethod)) and not key.startswith("_"):
+            yield f"`{key}{_signature(getattr(kind, key))}`", _inherited_line(kind, key)
         elif isinstance(member, property) and not key.startswith("_"):
             yield f"`{key}`", _first_line(member)
 

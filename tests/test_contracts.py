@@ -26,6 +26,8 @@ from crvnn_core.testing.common import existences, padded
 from crvnn_core.testing.common import random as standard
 from crvnn_core.testing.parts import PlainCell, PlainDecision, PlainHalting, PlainRetriever, PlainScorer
 from crvnn_core.trace import Trace
+from crvnn_core.trees import Tree
+from crvnn_core.trees.baselines import left_branching
 
 CATALOG = read_catalog(create_plugin_manager())
 
@@ -368,6 +370,18 @@ class UnlikelyTrace(MeanEncoder):
         steps = torch.ones_like(lengths)
         seen = Trace(2.0 * mask.unsqueeze(0), torch.stack([mask, mask]).float(), mask, steps)
         return Encoding(plain.vector, plain.penalty, plain.steps, seen if trace else None)
+
+
+def joining(joins):
+    """An encoder with a tree of its own, from the lengths of a batch."""
+
+    class Joining(MeanEncoder):
+        def encoding(self, inputs, mask, lengths, trace):
+            plain = super().encoding(inputs, mask, lengths, trace)
+            plain.joins = joins(lengths.tolist()) if trace else None
+            return plain
+
+    return Joining
 
 
 class CountingTask(Task):
@@ -724,6 +738,26 @@ BROKEN = [
     ("encoder_refuses_what_it_cannot_encode", CarelessEncoder, "no InputError was raised"),
     ("encoder_traces_truly", ChangedByTracing, "the vector, traced"),
     ("encoder_traces_truly", UnlikelyTrace, "c is not a probability"),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [range(n) for n in lengths]),
+        "sequence 0 has 7 tokens and the joins [0, 1, 2, 3, 4, 5, 6]; expected 0 to 7 - 2, each once",
+    ),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [[0] * (n - 1) for n in lengths]),
+        "expected 0 to 7 - 2, each once",
+    ),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [range(lengths[0] - 1)]),
+        "there are joins of 1 sequences; expected 3",
+    ),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [torch.arange(n - 1) for n in lengths]),
+        "the joins of sequence 0 are not whole numbers",
+    ),
     ("encoder_runs_on_any_device", encoder(on_the_cpu), "fails on the meta device"),
     ("encoder_works_under_autocast", encoder(nan_in_half_precision), "in bfloat16: differs by up to nan"),
     ("encoder_is_deterministic", encoder(noisy), "a second time"),
@@ -740,6 +774,20 @@ BROKEN = [
     ("task_keeps_its_splits_apart", SameEverywhere, "'dev' and 'train' share"),
     ("task_reads_back_its_own_text", task(tokenize=lambda self, text: tuple(text)), "is tokenised otherwise"),
     ("task_reads_back_its_own_text", task(vocabulary=("x", "y")), "not one token of the examples"),
+    ("task_gold_trees_fit", task(gold=lambda self, example: ()), "has 1 sequences, 0 gold trees"),
+    (
+        "task_gold_trees_fit",
+        task(gold=lambda self, example: (Tree.of("a b"),)),
+        "example 0: a\\sb is no tree over ('a',)",
+    ),
+    (
+        "task_gold_trees_fit",
+        task(
+            gold=lambda self, example: (left_branching(*example.sequences),),
+            constituents=lambda self, example: (frozenset({(0, 2), (1, 3)}),),
+        ),
+        "the gold tree does not have the constituents [(0, 2), (1, 3)]",
+    ),
     ("task_head_gives_logits_that_learn", with_head(lambda width: nn.Linear(width, 3)), "logits are [50, 3]"),
     ("task_head_gives_logits_that_learn", with_head(DeafHead), "no gradient reaches the parameter 'unused'"),
     ("task_head_gives_logits_that_learn", with_head(lambda width: None), "head is None"),
@@ -771,6 +819,11 @@ def test_a_broken_promise_is_found_out_and_the_reason_is_given(check, build, rea
     assert not outcome.kept
     assert outcome.reason
     assert reason in outcome.reason
+
+
+def test_an_encoder_with_a_tree_of_its_own_keeps_every_promise():
+    component = Component("joining", joining(lambda lengths: [range(n - 1)[::-1] for n in lengths]))
+    assert [outcome.reason for outcome in run_checks(component, CHECKS["encoder"]) if not outcome.kept] == []
 
 
 def test_every_check_has_been_seen_to_fail():

@@ -97,6 +97,19 @@ def test_several_trees_go_into_one_file_a_line_each_or_into_numbered_files(tmp_p
     assert not (tmp_path / "tree.svg").exists()
 
 
+def test_several_trees_in_a_json_file_are_one_list(tmp_path):
+    texts = [TEXT, "[SM 1 2 ]"]
+    good("parse", "listops", *texts, "--out", tmp_path / "trees.json")
+    found = json.loads((tmp_path / "trees.json").read_text())
+    assert [" ".join(tree["tokens"]) for tree in found] == texts
+
+
+def test_a_text_that_is_no_unicode_can_be_kept(tmp_path, letters_run):
+    path = tmp_path / "trees.json"  # as an operating system hands over a byte that it cannot decode
+    good("parse", letters_run, "a \udcff", "--out", path)
+    assert Tree.read(path.read_text(encoding="utf-8"), "json").tokens == ("a", "\udcff")
+
+
 def test_several_drawings_have_an_empty_line_between_them():
     shown = good("parse", "listops", TEXT, "[SM 1 2 ]", "--format", "terminal").stdout
     first, second = shown.split("\n\n")
@@ -134,11 +147,18 @@ def test_texts_can_come_from_a_file(tmp_path, letters_run):
     file.write_text("a b\nc d e\n")
     assert len(good("parse", letters_run, "--file", file).stdout.splitlines()) == 2
     assert "give texts, or a file" in refused("parse", letters_run)
+    file.write_text("")
+    assert "texts.txt: there are no texts in it" in refused("parse", letters_run, "--file", file)
 
 
 def test_hard_decisions_are_parsed_along():
     shown = good("parse", "listops-guided", TEXT, "--hard").stdout.strip()
     assert shown == "((((([MAX 2) 9) ((([MIN 4) 7) ])) 0) ])"
+
+
+def test_hard_decisions_are_for_encoders_that_decide(balanced_run):
+    assert f"{balanced_run}: hard inference" in (said := refused("parse", balanced_run, "a b", "--hard"))
+    assert "'balanced' decides on none" in said
 
 
 def test_a_structure_of_its_own_is_shown_too(balanced_run):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crvnn_core import Encoding, Recursion
+from crvnn_core import Encoding, InputError, Recursion
 from crvnn_core.testing.parts import (
     BracketingCell,
     PlainHalting,
@@ -113,6 +113,12 @@ def test_padding_and_other_rows_do_not_matter():
     trace = Trace(exists[:1] - exists[1:], exists, exists[0] > 0, torch.tensor([1, 1]))
     assert tree_of(trace, 0, "abc").nested() == ("a", ("b", "c"))
     assert tree_of(trace, 1, "abcd").nested() == ((("a", "b"), "c"), "d")
+
+
+@pytest.mark.parametrize("tokens", ["", "ab", "abcd"])
+def test_tokens_of_another_sequence_are_refused(tokens):
+    with pytest.raises(InputError, match=f"sequence 0 of the trace has 3 tokens, not {len(tokens)}"):
+        tree_of(composing(3, {0}, {1}), 0, tokens)
 
 
 def test_a_tree_is_written_with_brackets():

@@ -153,6 +153,8 @@ def _from_file(file: Any, trained: Trained) -> Iterator[str | tuple[str, str]]:
         lines = list(file)
     except UnicodeDecodeError as error:
         raise InputError(f"{file.name}: this is not UTF-8 text: {error}") from None
+    if not lines:
+        raise InputError(f"{file.name}: there are no texts in it")
     for number, line in enumerate(lines, 1):
         line = line.rstrip("\r\n")
         if not line.strip():

@@ -76,9 +76,9 @@ def parse_command(
     """Show the tree along which the model in the directory RUN (or an installed one, by name) composes each TEXT.
 
     A task on pairs takes the texts two by two, and gives two trees for each. Several trees go into one file where each
-    is one line (brackets, nested, json, nltk), and otherwise into numbered files: tree.svg becomes tree-1.svg,
-    tree-2.svg ... Tokens that the model does not know are dashed in drawings, and named on standard error. A text may
-    have up to 5,000 tokens.
+    is one line (brackets, nested, json, nltk; as a list in a .json), and otherwise into numbered files: tree.svg
+    becomes tree-1.svg, tree-2.svg ... Tokens that the model does not know are dashed in drawings, and named on standard
+    error. A text may have up to 5,000 tokens.
 
     \b
     Examples:
@@ -163,7 +163,9 @@ def _keep(out: Path, written: Sequence[str], form: str) -> None:
     """One file, or several with numbers in their names, whole or not at all."""
     from crvnn_core.files import write_atomically
 
-    if len(written) == 1 or form in _ONE_LINE:
+    if form == "json" and out.suffix.lower() == ".json" and len(written) > 1:
+        paths = {out: "[\n" + ",\n".join(written) + "\n]"}  # such a file holds one value
+    elif len(written) == 1 or form in _ONE_LINE:
         paths = {out: "\n".join(written)}
     else:
         paths = {

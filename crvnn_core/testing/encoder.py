@@ -132,6 +132,22 @@ def check_encoder_traces_truly(component: Component) -> None:
         assert bool((values[:, ~mask] == 0).all()), f"{what} is not 0 under padding"
 
 
+def check_encoder_joins_every_position_once(component: Component) -> None:
+    """Joins, where it gives them, are the positions 0 to n - 2 of each sequence of n tokens, every one once."""
+    mask = padded()
+    joins = _encoder(component)(random(*mask.shape, WIDTH), mask, trace=True).joins
+    if joins is None:
+        return
+    assert len(joins) == len(mask), f"there are joins of {len(joins)} sequences; expected {len(mask)}"
+    for row, (positions, n) in enumerate(zip(joins, mask.sum(1).tolist(), strict=True)):
+        assert all(isinstance(position, int) for position in positions), (
+            f"the joins of sequence {row} are not whole numbers: {list(positions)}"
+        )
+        assert sorted(positions) == list(range(n - 1)), (
+            f"sequence {row} has {n} tokens and the joins {list(positions)}; expected 0 to {n} - 2, each once"
+        )
+
+
 def check_encoder_runs_on_any_device(component: Component) -> None:
     """Every tensor is made on the device of the input."""
     with no_stray_tensors():
@@ -175,6 +191,7 @@ ENCODER_CHECKS = (
     check_encoder_learns,
     check_encoder_refuses_what_it_cannot_encode,
     check_encoder_traces_truly,
+    check_encoder_joins_every_position_once,
     check_encoder_runs_on_any_device,
     check_encoder_works_under_autocast,
     check_encoder_is_deterministic,

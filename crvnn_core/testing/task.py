@@ -88,6 +88,22 @@ def check_task_reads_back_its_own_text(component: Component) -> None:
     assert tokens & known, "not one token of the examples is in the vocabulary"
 
 
+def check_task_gold_trees_fit(component: Component) -> None:
+    """Gold trees, where it gives them, are over the tokens of their sequences, and have all of the constituents."""
+    task = build(component)
+    for split in task.splits:
+        for number, example in enumerate(_some(task, split)):
+            where = f"{split}, example {number}"
+            gold, own = task.gold(example), task.constituents(example)
+            assert len(gold) == len(own) == len(example.sequences), (
+                f"{where} has {len(example.sequences)} sequences, {len(gold)} gold trees and {len(own)} constituents"
+            )
+            for tokens, tree, spans in zip(example.sequences, gold, own, strict=True):
+                assert tree is None or tree.tokens == tokens, f"{where}: {tree} is no tree over {tokens}"
+                missing = (spans or frozenset()) - (tree.spans() if tree is not None else frozenset())
+                assert not missing, f"{where}: the gold tree does not have the constituents {sorted(missing)}"
+
+
 def check_task_head_gives_logits_that_learn(component: Component) -> None:
     """The head turns sentence vectors into finite logits [B, classes], and gradients reach all of it."""
     task = build(component)
@@ -116,6 +132,7 @@ TASK_CHECKS = (
     check_task_repeats_itself,
     check_task_keeps_its_splits_apart,
     check_task_reads_back_its_own_text,
+    check_task_gold_trees_fit,
     check_task_head_gives_logits_that_learn,
     check_task_head_runs_on_any_device,
 )

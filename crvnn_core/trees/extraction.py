@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from crvnn_core.errors import InputError
 from crvnn_core.trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ def tree_of(trace: Trace, row: int, tokens: Sequence[str]) -> Tree:
 
     A position that never is joins last. Positions that join in the same step do so from left to right.
     """
+    if len(tokens) != (length := int(trace.mask[row].sum())):
+        raise InputError(f"sequence {row} of the trace has {length} tokens, not {len(tokens)}")
     inner = len(tokens) - 1  # the last token has no right neighbour
     gone = 1 - trace.exists[1:, row, :inner]  # [K, n - 1] probability of having been composed by each step
     first = _first_reached(gone, 0.5)

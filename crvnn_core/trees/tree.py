@@ -58,6 +58,7 @@ def _in_order(nodes: Iterable[Node]) -> tuple[Node, ...]:
 class Tree:
     """A binary tree over all tokens: n - 1 inner nodes for n tokens."""
 
+    #: From first to last.
     tokens: tuple[str, ...] = field(converter=_texts)
     #: Children before parents, in the order of composition.
     nodes: tuple[Node, ...] = field(converter=_in_order)
@@ -124,7 +125,7 @@ class Tree:
         return tree
 
     def to(self, form: str, *, unknown: Collection[int] = ()) -> str:
-        """This tree in one of the ``FORMATS``.
+        """This tree in one of the ``FORMATS``: brackets, nested, json, nltk, svg, latex or terminal.
 
         :param unknown: positions of tokens that a model does not know, to be marked where the form has a mark.
         """

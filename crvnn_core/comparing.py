@@ -28,8 +28,17 @@ from crvnn_core.significance import holm, permutation_test, welch_interval
 METHOD = (
     "p: two-sided permutation test of the difference of means over seeds, against the first; every way to share out "
     "the seeds is tried (a sample of them where there are more than 50,000). With several variants p is corrected for "
-    "their number after Holm. Interval: 95% for the difference, after Welch."
+    "their number after Holm, but not for the number of splits and groups. Interval: 95% for the difference, after "
+    "Welch."
 )
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share of at most 1 as a number of hundredths; what is not all of it is never called 100."""
+    text = f"{100 * share:.{digits}f}"
+    if share >= 1 or float(text) < 100:
+        return text
+    return f"{min(100 * share, 100 - 0.1 ** (digits + 1)):.{digits + 1}f}"
 
 
 @frozen
@@ -47,6 +56,14 @@ class Spread:
     def deviation(self) -> float | None:
         """Standard deviation of a sample; a single value has none."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def written(self, measure: str, digits: int) -> str:
+        """Mean and standard deviation in words; accuracy in percent."""
+        percents = measure == "accuracy"
+        mean = percent(self.mean, digits) if percents else f"{self.mean:.{digits}f}"
+        if self.deviation is None:
+            return mean
+        return f"{mean} ± {(100 if percents else 1) * self.deviation:.{digits}f}"
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""

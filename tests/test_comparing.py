@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.cli import main
-from crvnn_core.comparing import compare
+from crvnn_core.comparing import Spread, compare, percent
 from crvnn_core.reporting.records import Record, differences, flat, read_runs, shortened, variants
 from crvnn_core.run import RunDirectory
 from small import PLUGIN
@@ -236,6 +238,36 @@ def test_what_is_no_run_is_said(tmp_path, monkeypatch):
     assert "is not a run of 'crvnn train'" in run("compare", "empty", code=2).stderr
     (tmp_path / "empty" / "seeds.toml").write_text("")
     assert "none of its seeds has begun" in run("compare", "empty", code=2).stderr
+
+
+def test_a_figure_that_is_no_number_is_left_out(made, small_catalog):
+    made("a")
+    made("b", 1)
+    path = Path("b/results.json")
+    path.write_text(path.read_text().replace('"loss": 0.5', '"loss": NaN'))
+    found = compare(read_runs(["a", "b"], small_catalog))
+    assert {row.measure: len(row.spreads[0].values) for row in found.rows if not row.bucket} == {
+        "accuracy": 2,
+        "loss": 1,
+        "depth": 2,
+    }
+    json.dumps(found.plain(), allow_nan=False)
+
+
+# In words.
+
+
+@given(st.floats(0, 1, exclude_max=True), st.integers(0, 3))
+def test_not_quite_all_is_not_called_all(share, digits):
+    assert float(percent(share, digits)) < 100
+    assert float(percent(share, digits)) == pytest.approx(100 * share, abs=0.51 * 10**-digits)
+
+
+def test_all_is_called_all_and_a_spread_has_its_deviation():
+    assert percent(1.0) == "100.0"
+    assert percent(0.9995) == "99.95"
+    assert Spread((0.9, 0.8)).written("accuracy", 1) == "85.0 ± 7.1"
+    assert Spread((0.25,)).written("loss", 2) == "0.25"
 
 
 # The command.

@@ -15,6 +15,7 @@ from crvnn_core.cli import main
 from crvnn_core.cli.session import counting
 from crvnn_core.reporting.gathering import gather
 from crvnn_core.reporting.page import page
+from crvnn_core.trees import Tree
 from small import PLUGIN, Letters
 
 EVIL = '<img src=x onerror="alert(1)">'
@@ -217,8 +218,60 @@ def test_an_encoder_without_a_tree_says_so(small_catalog, tmp_path):
 
 def test_groups_that_a_task_does_not_tell_apart_are_lengths(small_catalog, pairs_run):
     outline = report(small_catalog, pairs_run)
-    assert "these are lengths in tokens" in outline.section("groups")
+    assert outline.section("groups").startswith("By length")
+    assert not outline.section("groups").startswith("By length and group")
     assert any(element[2] == "Accuracy, % by tokens" for element in outline.all("title"))
+
+
+class Gold(Letters):
+    """Letters whose right tree goes from left to right, in which only the first two belong together by themselves."""
+
+    def gold(self, example):
+        (tokens,) = example.sequences
+        nested = tokens[0]
+        for token in tokens[1:]:
+            nested = (nested, token)
+        return (Tree.of(nested),)
+
+    def constituents(self, example):
+        return (frozenset({(0, 2), (0, len(example.sequences[0]))}),)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "said"),
+    [
+        ("left-to-right", "This is the right tree."),
+        (
+            "balanced",
+            "Constituents also in the right tree: 1 of 2; of those that the input marks itself: 1 of 1.",
+        ),
+    ],
+)
+def test_a_tree_is_held_against_the_right_one(tmp_path, encoder, said):
+    settings = ("task=mine", f"model.encoder={encoder}", "training.steps=2", "training.evaluate_every=2")
+    train(small.variant(*settings, task=Gold), tmp_path / "a")
+    outline = report(small.catalog_with(task=Gold), tmp_path / "a", texts=["a b c d"], trees=0)
+    assert said in outline.section("examples")
+
+
+def test_of_the_examples_one_of_each_kind_is_open_and_texts_all_are(small_catalog, letters_run):
+    def opened(**options):
+        shown = page(gather([str(letters_run)], small_catalog, counting, **options))
+        return re.findall(r'<article class="example"><details( open)?>', shown)
+
+    assert opened(trees=5).count(" open") in (1, 2)
+    assert opened(trees=5)[0] == " open"
+    assert opened(trees=2, texts=["a b", "a", "c"]) == [" open", " open", " open", "", ""]
+
+
+def test_groups_of_few_examples_are_marked(both, small_catalog, letters_run, tmp_path):
+    path = tmp_path / "many"
+    shutil.copytree(letters_run, path)
+    results = path / "results.json"
+    results.write_text(re.sub(r'"examples": \d+', '"examples": 30', results.read_text()))
+    assert "fewer than 30 examples" in both[0].section("groups")
+    assert any(re.search(r", \d+ examples?$", element[2]) for element in both[0].all("title"))
+    assert "fewer than 30 examples" not in report(small_catalog, path).section("groups")
 
 
 # Whatever stands in the data.
@@ -339,13 +392,21 @@ def test_a_split_that_no_task_has_is_a_mistake(letters_run, tmp_path):
     assert not out.exists()
 
 
+def test_a_setting_that_no_task_has_is_a_mistake(letters_run, tmp_path):
+    out = tmp_path / "report.html"
+    for setting in ("task.longets=3", "model.width=3"):
+        said = run("report", letters_run, "--set", setting, "--out", out, "--plugin", PLUGIN, code=2).stderr
+        assert f"--set {setting}" in said
+        assert not out.exists()
+
+
 # The command.
 
 
 def test_the_command_writes_the_page_and_says_so(letters_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run("report", letters_run, "--plugin", PLUGIN, "--examples", 10, "--trees", 2, "--split", "dev")
-    assert result.stdout.startswith("report.html: 0.")
+    assert re.match(r"report\.html: \d+ kB, ", result.stdout)
     text = Path("report.html").read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert "10 of the 20 examples of dev." in text

@@ -3,7 +3,7 @@
 import math
 import re
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core import Example
@@ -12,7 +12,6 @@ from crvnn_core.reporting.figures import _ranges, depth_by_length
 from crvnn_core.reporting.looking import Look, Seen, _spread, confusion
 from crvnn_core.reporting.matrices import Matrix
 from crvnn_core.reporting.records import Variant
-from crvnn_core.reporting.sections import percent
 from crvnn_core.reporting.svg import Axis, Plot, plain, short
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -144,9 +143,3 @@ def test_depth_is_drawn_on_the_same_axes_for_all():
     ticks = [re.findall(r'<text class="tick[^>]*>[^<]*</text>', drawing) for drawing in found.values()]
     assert ticks[0] == ticks[1]
     assert depth_by_length([Look(Variant("a", ()), seen=(Seen(1, 0, "x", "x"),))]) == {}
-
-
-@given(st.floats(0, 1))
-def test_not_quite_all_is_not_called_all(share):
-    assume(share < 0.99995)
-    assert percent(share) != "100.0"

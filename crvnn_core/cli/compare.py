@@ -10,7 +10,7 @@ import click
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from crvnn_core.comparing import Comparison, Row, Spread
+    from crvnn_core.comparing import Comparison, Row
 
 
 @click.command("compare")
@@ -79,8 +79,10 @@ def _figures(found: Comparison, groups: bool, several: bool, tested: bool) -> It
             examples = variant.values(split, bucket, "examples")
             counts = [f"{examples[0]:,.0f}", str(len(examples))] if examples else ["-", "-"]
             cells = [
-                _spread(rows[measure].spreads[number] if measure in rows else None, scale, digits)
-                for measure, scale, digits in (("accuracy", 100, 1), ("loss", 1, 3), ("depth", 1, 1))
+                spread.written(measure, digits)
+                if measure in rows and (spread := rows[measure].spreads[number]) is not None
+                else "-"
+                for measure, digits in (("accuracy", 1), ("loss", 3), ("depth", 1))
             ]
             yield [
                 *place,
@@ -107,13 +109,6 @@ def _test(row: Row | None, number: int, several: bool, tested: bool) -> list[str
             least = " (the least possible)" if test.p == test.least else ""
             cells.append(f"{test.adjusted:.2g}{least}")
     return cells
-
-
-def _spread(spread: Spread | None, scale: float, digits: int) -> str:
-    if spread is None:
-        return "-"
-    wide = f" ± {scale * spread.deviation:.{digits}f}" if spread.deviation is not None else ""
-    return f"{scale * spread.mean:.{digits}f}{wide}"
 
 
 def _written(value: Any) -> str:

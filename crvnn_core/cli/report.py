@@ -85,4 +85,4 @@ def report_command(
         click.echo(remark, err=True)
     if report.sample.problem and examples:
         click.echo(f"Without examples: {report.sample.problem}", err=True)
-    click.echo(f"{out}: {len(content.encode()) / 1e6:.1f} MB, complete in itself; open it in any browser.")
+    click.echo(f"{out}: {len(content.encode()) / 1e3:,.0f} kB, complete in itself; open it in any browser.")

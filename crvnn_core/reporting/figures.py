@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 
 from crvnn_core.reporting.looking import Look, Seen
 from crvnn_core.reporting.records import Variant
-from crvnn_core.reporting.svg import HEIGHT, Axis, Plot
+from crvnn_core.reporting.svg import ASLANT, HEIGHT, Axis, Plot
 
 _CALLED = {"accuracy": "Accuracy, %", "depth": "Mean depth, steps"}
 _NUDGE = 0.12  # of the room of a group, between variants
+#: Examples below which a group's figure is drawn hollow: chance alone moves it by ten points and more.
+FEW = 30
 
 
 def by_group(split: str, groups: Sequence[str], variants: Sequence[Variant], measure: str) -> str:
@@ -22,8 +24,12 @@ def by_group(split: str, groups: Sequence[str], variants: Sequence[Variant], mea
         [[scale * value for value in variant.values(split, group, measure)] for group in groups]
         for variant in variants
     ]
+    counts = [
+        [int(min(variant.values(split, group, "examples"), default=0)) for group in groups]
+        for variant in variants
+    ]
     names = [variant.name for variant in variants]
-    return _grouped(f"group of {split}", groups, names, found, _CALLED[measure])
+    return _grouped(f"group of {split}", groups, names, found, counts, _CALLED[measure])
 
 
 def by_length(looks: Sequence[Look]) -> str:
@@ -31,12 +37,14 @@ def by_length(looks: Sequence[Look]) -> str:
     ranges = _ranges(sorted(seen.length for look in looks for seen in look.seen))
     if not ranges:
         return ""
-    found = [
-        [_accuracy([seen for seen in look.seen if low <= seen.length <= high]) for low, high in ranges]
-        for look in looks
+    parts = [
+        [[seen for seen in look.seen if low <= seen.length <= high] for low, high in ranges] for look in looks
     ]
+    found = [[_accuracy(part) for part in one] for one in parts]
+    counts = [[len(part) for part in one] for one in parts]
     groups = [f"{low:g}" if low == high else f"{low:g}-{high:g}" for low, high in ranges]
-    return _grouped("tokens", groups, [look.variant.name for look in looks], found, _CALLED["accuracy"])
+    names = [look.variant.name for look in looks]
+    return _grouped("tokens", groups, names, found, counts, _CALLED["accuracy"])
 
 
 def _accuracy(seen: Sequence[Seen]) -> list[float]:
@@ -55,9 +63,14 @@ def _ranges(lengths: Sequence[float], most: int = 6) -> list[tuple[float, float]
 
 
 def _grouped(
-    across: str, groups: Sequence[str], names: Sequence[str], found: list[list[list[float]]], called: str
+    across: str,
+    groups: Sequence[str],
+    names: Sequence[str],
+    found: list[list[list[float]]],
+    counts: list[list[int]],
+    called: str,
 ) -> str:
-    """Values by variant and group, a line for each variant."""
+    """Values by variant and group, a line for each variant; ``counts`` says of how many examples."""
     every = [value for one in found for values in one for value in values]
     if not every:
         return ""
@@ -76,7 +89,7 @@ def _grouped(
         if percents
         else Axis.around(called, every, zero=True)
     )
-    plot = Plot(x, y, height=HEIGHT + (24 if aslant else 0))
+    plot = Plot(x, y, height=HEIGHT + (ASLANT if aslant else 0))
     parts, said = [], []
     for colour, (name, one) in enumerate(zip(names, found, strict=True)):
         nudge = _NUDGE * (colour - (len(names) - 1) / 2) if len(names) < 8 else 0.0
@@ -85,18 +98,20 @@ def _grouped(
             plot.line([(place + nudge, mean) for place, mean in means.items()], f"line s{colour % 8}")
         )
         for place in means:
-            parts.append(_group(plot, place + nudge, one[place], colour, f"{name}, {groups[place]}"))
+            told = f"{name}, {groups[place]}"
+            parts.append(_group(plot, place + nudge, one[place], counts[colour][place], colour, told))
         said.append(f"{name}: " + ", ".join(f"{groups[place]} {mean:.1f}" for place, mean in means.items()))
     return plot.drawn(f"{called} by {across}", "; ".join(said), "".join(parts))
 
 
-def _group(plot: Plot, x: float, values: Sequence[float], colour: int, name: str) -> str:
-    said = f"{name}: {statistics.fmean(values):.1f}"
+def _group(plot: Plot, x: float, values: Sequence[float], count: int, colour: int, name: str) -> str:
+    said = f"{name}: {statistics.fmean(values):.1f}, {count:,} example{'s' * (count != 1)}"
     whisker = ""
     if len(values) > 1:
         said += f" (from {min(values):.1f} to {max(values):.1f} over {len(values)} seeds)"
         whisker = plot.whisker(x, min(values), max(values), f"whisker s{colour % 8}")
-    return whisker + plot.dot((x, statistics.fmean(values)), f"mean s{colour % 8}", said)
+    kind = f"mean{' few' * (count < FEW)} s{colour % 8}"
+    return whisker + plot.dot((x, statistics.fmean(values)), kind, said)
 
 
 def depth_by_length(looks: Sequence[Look]) -> dict[int, str]:
@@ -138,7 +153,7 @@ def _depth(plot: Plot, number: int, name: str, points: Counter[tuple[float, floa
 def _guide(plot: Plot, kind: str, steps: Callable[[float], float]) -> str:
     """What a tree of a known shape would take, as far as it fits."""
     low, high = max(plot.across.low, 2.0), plot.across.high
-    found = [low + (high - low) * i / 120 for i in range(121)]
+    found = [low * (high / low) ** (i / 120) for i in range(121)]
     points = [(n, steps(n)) for n in found if plot.upward.low <= steps(n) <= plot.upward.high]
     return plot.line(points, f"guide {kind}") if len(points) > 1 else ""
 

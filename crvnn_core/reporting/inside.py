@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from crvnn_core.comparing import percent
 from crvnn_core.reporting.gathering import Report
 from crvnn_core.reporting.html import details, figure, legend, missing, section, swatch
 from crvnn_core.reporting.looking import Look, Shown, confusion
 from crvnn_core.reporting.matrices import Matrix, scale
 from crvnn_core.reporting.sections import asked
 from crvnn_core.reporting.svg import plain
+from crvnn_core.trees.scoring import Sentence, telling
 from crvnn_core.trees.svg import svg
+from crvnn_core.trees.tree import Tree
 from crvnn_core.watching import Answer, Watched
 
 _WRITTEN = 14  # columns of a heat map up to which its numbers are written in it
@@ -29,8 +32,8 @@ def confusions(report: Report) -> str:
     for colour, look in looked:
         right = sum(seen.right for seen in look.seen) / len(look.seen)
         figures.append(
-            f"<figure><figcaption>{swatch(colour, look.variant.name)}<small>{right:.1%} right</small></figcaption>"
-            f'<div class="scroll" tabindex="0">{_confusion(look)}</div></figure>'
+            f"<figure><figcaption>{swatch(colour, look.variant.name)}<small>{percent(right)}% right</small>"
+            f'</figcaption><div class="scroll" tabindex="0">{_confusion(look)}</div></figure>'
         )
     lead = f"{plain(asked(report))} Rows are what it is, columns what the model says; a row&rsquo;s shade is its share."
     return section(
@@ -70,10 +73,16 @@ def examples(report: Report) -> str:
     """Trees and steps of some inputs."""
     parts = []
     if report.texts:
-        parts += ["<h3>Texts that were asked about</h3>", *_shown(report, report.texts, opened=True)]
+        parts.append("<h3>Texts that were asked about</h3>")
+        parts += [_example(report, each, True, number < 2) for number, each in enumerate(report.texts)]
     if report.examples:
         heading = "<h3>Examples of the split</h3>" if report.texts else ""
-        parts += [heading, *_shown(report, report.examples, opened=not report.texts)]
+        chosen = () if report.texts else _telling(report.examples)
+        parts.append(heading)
+        parts += [
+            _example(report, each, number in chosen, number in chosen)
+            for number, each in enumerate(report.examples)
+        ]
         if report.looks and all(seen.right for look in report.looks for seen in look.seen):
             parts.append(
                 '<p class="lead">None of the examples that were asked about is answered wrongly.</p>'
@@ -87,27 +96,43 @@ def examples(report: Report) -> str:
         f'<span class="key">is composed, c {scale("join", "0", "1")}</span>',
     )
     lead = (
-        "The tree is the one along which the model composed its input. Below it, step by step: which tokens still "
-        "exist (<b>e</b>), and which are composed into their right neighbour (<b>c</b>). A frame marks the step "
-        "from which a token counts as composed; what hardly exists any more is left blank."
+        "The tree is the one along which the model composed its input; the fuller a node, the surer it was of it, and "
+        "a dashed one was joined only when all steps were over. Below it, step by step: which tokens still exist "
+        "(<b>e</b>), and which are composed into their right neighbour (<b>c</b>). A frame marks the step from which a "
+        "token counts as composed; what hardly exists any more is left blank."
     )
     return section("examples", "Inside: trees and steps", legend(report.names, *keys), *parts, lead=lead)
 
 
-def _shown(report: Report, shown: Sequence[Shown], *, opened: bool) -> list[str]:
-    return [_example(report, each, opened and number < 2) for number, each in enumerate(shown)]
+def _telling(shown: Sequence[Shown]) -> tuple[int, ...]:
+    """The numbers of those to be open at first: one that all answer rightly, and one that not all do."""
+    found = {each.wrong: number for number, each in reversed(list(enumerate(shown)))}
+    return tuple(found.values())
 
 
-def _example(report: Report, shown: Shown, opened: bool) -> str:
+def _example(report: Report, shown: Shown, opened: bool, stepped: bool) -> str:
+    """An input and what the models say of it, with their trees to unfold.
+
+    :param stepped: unfold the steps too.
+    """
     texts = (shown.text,) if isinstance(shown.text, str) else shown.text
-    gold = f'<p class="gold">Right answer: <b>{plain(shown.gold)}</b></p>' if shown.gold is not None else ""
-    said = "".join(f'<p class="text">{plain(text)}</p>' for text in texts)
-    columns = "".join(_column(report, colour, shown, opened) for colour in range(len(shown.answers)))
+    gold = f"Right answer: <b>{plain(shown.gold)}</b>" if shown.gold is not None else ""
+    said = "".join(f'<span class="text">{plain(text)}</span>' for text in texts)
+    brief = " ".join(
+        f'<span class="name s{colour % 8}"><i></i>{plain(answer.label)} {_verdict(answer, shown)}</span>'
+        for colour, answer in enumerate(shown.answers)
+        if isinstance(answer, Answer)
+    )
+    summary = f'<summary>{said}<span class="gold">{gold} <span class="brief">{brief}</span></span></summary>'
+    columns = "".join(_column(report, colour, shown, stepped) for colour in range(len(shown.answers)))
     longest = max(
         (sum(map(len, each.tokens)) + 2 * len(each.tokens) for each in _sequences(shown)), default=0
     )
     kind = "columns" + " long" * (longest > _WIDE) + " vast" * (longest > 2.5 * _WIDE)
-    return f'<article class="example">{said}{gold}<div class="{kind}">{columns}</div></article>'
+    return (
+        f'<article class="example"><details{" open" * opened}>{summary}<div class="{kind}">{columns}</div></details>'
+        "</article>"
+    )
 
 
 def _sequences(shown: Shown) -> list[Watched]:
@@ -115,20 +140,24 @@ def _sequences(shown: Shown) -> list[Watched]:
 
 
 def _column(report: Report, colour: int, shown: Shown, opened: bool) -> str:
-    name = swatch(colour, report.names[colour]) if len(report.names) > 1 else "It"
+    name = swatch(colour, report.names[colour]) if len(report.names) > 1 else "The model"
     answer = shown.answers[colour]
     if isinstance(answer, str):
         return f'<div class="column">{name}{missing(answer)}</div>'
-    chance = answer.probabilities[answer.label]
-    verdict = ""
-    if shown.gold is not None:
-        right = answer.label == shown.gold
-        verdict = f'<span class="{"right" if right else "wrong"}">{"✓ right" if right else "✗ wrong"}</span>'
-    said = f'<p class="said">{name} says <b>{plain(answer.label)}</b> <small>{chance:.1%} sure</small> {verdict}</p>'
-    inner = "".join(map(_sequence, answer.sequences))
+    sure = f"<small>{percent(answer.probabilities[answer.label])}% sure</small>"
+    said = f'<p class="said">{name} says <b>{plain(answer.label)}</b> {sure} {_verdict(answer, shown)}</p>'
+    sentences = shown.trees or (None,) * len(answer.sequences)
+    inner = "".join(map(_sequence, answer.sequences, sentences))
     maps = "".join(map(_maps, answer.sequences))
     steps = details("Step by step", maps, opened=opened) if maps else ""
     return f'<div class="column">{said}{inner}{_agreement(report, colour, shown)}{steps}</div>'
+
+
+def _verdict(answer: Answer, shown: Shown) -> str:
+    if shown.gold is None:
+        return ""
+    right = answer.label == shown.gold
+    return f'<span class="{"right" if right else "wrong"}">{"✓ right" if right else "✗ wrong"}</span>'
 
 
 def _agreement(report: Report, colour: int, shown: Shown) -> str:
@@ -137,22 +166,37 @@ def _agreement(report: Report, colour: int, shown: Shown) -> str:
     if colour == 0 or isinstance(first, str) or isinstance(answer, str):
         return ""
     trees = [[each.tree for each in one.sequences if each.tree is not None] for one in (first, answer)]
-    if not all(trees):
+    if not all(trees) or [tree.tokens for tree in trees[0]] != [tree.tokens for tree in trees[1]]:
         return ""
-    spans = [[tree.spans() for tree in one] for one in trees]
+    spans = [[telling(tree) for tree in one] for one in trees]
     common = sum(len(one & two) for one, two in zip(*spans, strict=True))
     every = sum(map(len, spans[0]))
-    return (
-        f'<p class="gold">{common} of its {every} nodes are in the tree of {plain(report.names[0])} too.</p>'
-    )
+    if not every:
+        return ""
+    return f'<p class="gold">Constituents also found by {plain(report.names[0])}: {common} of {every}.</p>'
 
 
-def _sequence(watched: Watched) -> str:
+def _rightness(tree: Tree, sentence: Sentence | None) -> str:
+    """How much of the right tree this one has; the whole input, which every tree has, is not counted."""
+    if sentence is None or not sentence.counts or sentence.gold.tokens != tree.tokens:
+        return ""
+    mine, right = telling(tree), telling(sentence.gold)
+    if mine == right:
+        return '<p class="gold">This is the right tree.</p>'
+    words = f"Constituents also in the right tree: {len(mine & right)} of {len(right)}"
+    if sentence.constituents:
+        own = sentence.constituents - {(0, len(tree.tokens))}
+        words += f"; of those that the input marks itself: {len(mine & own)} of {len(own)}" * bool(own)
+    return f'<p class="gold">{words}.</p>'
+
+
+def _sequence(watched: Watched, sentence: Sentence | None) -> str:
     unknown = frozenset(place for place, strange in enumerate(watched.unknown) if strange)
     if watched.tree is None:
         tree = missing("This encoder makes no tree.")
     else:
         tree = f'<div class="scroll tree" tabindex="0">{svg(watched.tree, unknown=unknown)}</div>'
+        tree += _rightness(watched.tree, sentence)
     listed = ", ".join(dict.fromkeys(watched.tokens[place] for place in sorted(unknown)))
     strange = f'<p class="strange-note">Not known to the model: {plain(listed)}</p>' if unknown else ""
     return f"{tree}{strange}"

@@ -8,11 +8,12 @@ import torch
 from attrs import field, frozen
 
 from crvnn_core.data import example_length, within_budget
-from crvnn_core.errors import CrvnnError, InputError, UnknownNameError
+from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameError
 from crvnn_core.host import Catalog
 from crvnn_core.interfaces import Example
 from crvnn_core.reporting.records import Variant
 from crvnn_core.trained import Text, Trained, load
+from crvnn_core.trees.scoring import Sentence
 from crvnn_core.watching import Answer, watch
 
 #: Tokens of a sequence whose tree and steps are drawn: of a user's text, and of an example of the data.
@@ -55,6 +56,14 @@ class Shown:
     gold: str | None
     #: Of each model its answer, or why it gives none.
     answers: tuple[Answer | str, ...]
+    #: The right tree of each sequence, where somebody has said.
+    trees: tuple[Sentence | None, ...] = ()
+
+    @property
+    def wrong(self) -> bool:
+        """Whether any model gives another answer than the right one."""
+        said = (answer.label for answer in self.answers if isinstance(answer, Answer))
+        return self.gold is not None and any(label != self.gold for label in said)
 
 
 @frozen
@@ -75,6 +84,10 @@ def load_first(variant: Variant, catalog: Catalog, sets: Sequence[str]) -> Look:
         return Look(variant, load((trained or variant.runs)[0].directory.path, catalog, sets))
     except UnknownNameError:
         raise
+    except SpecError as error:
+        if any(problem.where.startswith("--set") for problem in error.problems):
+            raise
+        return Look(variant, problem=str(error))
     except CrvnnError as error:
         return Look(variant, problem=str(error))
 
@@ -194,7 +207,14 @@ def questions(texts: Sequence[str], trained: Trained) -> list[Text]:
 
 def show(text: Text, gold: str | None, looks: Sequence[Look]) -> Shown:
     """What each model makes of an input."""
-    return Shown(text, gold, tuple(_answer(look, text) for look in looks))
+    return Shown(text, gold, tuple(_answer(look, text) for look in looks), _right_trees(text, looks))
+
+
+def _right_trees(text: Text, looks: Sequence[Look]) -> tuple[Sentence | None, ...]:
+    trained = next(look.trained for look in looks if look.trained is not None)
+    example = trained.question(text)
+    both = zip(trained.task.gold(example), trained.task.constituents(example), strict=True)
+    return tuple(None if gold is None else Sentence(gold, own) for gold, own in both)
 
 
 def _answer(look: Look, text: Text) -> Answer | str:

@@ -60,8 +60,7 @@ class Record:
         """A figure of its results (``bucket`` empty for the whole split), if it has it."""
         found = self.splits.get(split, {})
         score = found.get("buckets", {}).get(bucket, {}) if bucket else found.get("total", {})
-        value = score.get(measure)
-        return float(value) if isinstance(value, (int, float)) else None
+        return number(score.get(measure))
 
 
 @frozen

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from crvnn_core.comparing import Spread
+from crvnn_core.comparing import Spread, percent
 from crvnn_core.reporting.curves import SHOWN, chart
-from crvnn_core.reporting.figures import by_group, by_length, depth_by_length
+from crvnn_core.reporting.figures import FEW, by_group, by_length, depth_by_length
 from crvnn_core.reporting.gathering import Report
 from crvnn_core.reporting.html import details, figure, legend, missing, section, swatch, table
 from crvnn_core.reporting.records import Variant, differences, groups
@@ -28,8 +28,8 @@ def overview(report: Report) -> str:
         cells = [swatch(colour, variant.name), str(variant.seeds)]
         for split in splits:
             cells += [
-                spread_text(variant.values(split, "", measure), scale, digits)
-                for measure, scale, digits in (("accuracy", 100, 2), ("loss", 1, 4), ("depth", 1, 1))
+                _spread(variant, split, "", measure, digits)
+                for measure, digits in (("accuracy", 2), ("loss", 4), ("depth", 1))
             ]
         rows.append(cells)
     seeds = any(variant.seeds > 1 for variant in report.variants)
@@ -57,7 +57,7 @@ def _card(colour: int, variant: Variant) -> str:
     else:
         headline = '<p class="big">&ndash;</p><p class="of">no results yet</p>'
     others = [
-        f"{plain(split)} {spread_text(variant.values(split), 100, 1)}%"
+        f"{plain(split)} {_spread(variant, split, '', 'accuracy', 1)}%"
         for split in splits[:-1]
         if variant.values(split)
     ]
@@ -65,19 +65,10 @@ def _card(colour: int, variant: Variant) -> str:
     return f'<article class="card s{colour % 8}"><h3>{plain(variant.name)}</h3>{headline}<ul>{listed}</ul></article>'
 
 
-def spread_text(values: list[float], scale: float, digits: int) -> str:
-    """Mean and standard deviation, as HTML."""
-    if not values:
-        return "&ndash;"
-    spread = Spread(tuple(values))
-    wide = f" &plusmn; {scale * spread.deviation:.{digits}f}" if spread.deviation is not None else ""
-    return f"{scale * spread.mean:.{digits}f}{wide}"
-
-
-def percent(share: float) -> str:
-    """With one digit; what is not all of it is not called 100.0."""
-    text = f"{100 * share:.1f}"
-    return f"{100 * share:.2f}" if text == "100.0" and share < 1 else text
+def _spread(variant: Variant, split: str, group: str, measure: str, digits: int) -> str:
+    """Mean and standard deviation of a figure, if there is any."""
+    values = variant.values(split, group, measure)
+    return Spread(tuple(values)).written(measure, digits) if values else "&ndash;"
 
 
 def learning(report: Report) -> str:
@@ -118,8 +109,13 @@ def by_groups(report: Report) -> str:
             "In numbers", _group_table(report, split, names)
         )
         parts.append(content if number == 0 else details(f"The split {split}", content))
-    lead = "Groups are those of the task: lengths in tokens for most, numbers of operations for logic."
-    return section("groups", "By length and group", legend(report.names), *parts, lead=lead)
+    lead = "The task sorts its examples into groups: most tasks by length in tokens, logic by number of operations."
+    return section("groups", "By length and group", _group_legend(report, *parts), *parts, lead=lead)
+
+
+def _group_legend(report: Report, *drawn: str) -> str:
+    few = f'<span class="key"><b class="key-dot"></b>fewer than {FEW} examples: little to go by</span>'
+    return legend(report.names, *([few] if any('class="mean few' in each for each in drawn) else []))
 
 
 def _by_length(report: Report) -> str:
@@ -128,15 +124,8 @@ def _by_length(report: Report) -> str:
     if not drawing:
         why = "The task tells no groups apart" if any(groups(report.variants)) else "There are no results yet"
         return section("groups", "By length and group", missing(f"{why}. {report.sample.problem}".strip()))
-    lead = f"{plain(asked(report))} The task tells no groups apart, so these are lengths in tokens."
-    figures = figure("Accuracy, %", drawing)
-    return section(
-        "groups",
-        "By length and group",
-        legend(report.names),
-        f'<div class="charts">{figures}</div>',
-        lead=lead,
-    )
+    drawn = f'<div class="charts">{figure("Accuracy, %", drawing)}</div>'
+    return section("groups", "By length", _group_legend(report, drawn), drawn, lead=plain(asked(report)))
 
 
 def _group_table(report: Report, split: str, names: list[str]) -> str:
@@ -149,8 +138,7 @@ def _group_table(report: Report, split: str, names: list[str]) -> str:
     for name in names:
         cells = [plain(name), _examples(report, split, name)]
         for variant in report.variants:
-            cells.append(spread_text(variant.values(split, name), 100, 1))
-            cells.append(spread_text(variant.values(split, name, "depth"), 1, 1))
+            cells += [_spread(variant, split, name, measure, 1) for measure in ("accuracy", "depth")]
         rows.append(cells)
     return table(f"Groups of the split {split}", columns, rows, kind="numbers")
 

@@ -10,7 +10,9 @@ from html import escape
 from attrs import field, frozen
 
 WIDTH, HEIGHT = 460, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 14, 12, 40
+#: Room that names below the horizontal axis take when they stand aslant.
+ASLANT = 32
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 14, 12, 44
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
 )
@@ -133,7 +135,7 @@ class Plot:
     @property
     def bottom(self) -> float:
         """Where the plot ends, above the names of the horizontal axis."""
-        return self.height - _BOTTOM - (24 if self.across.aslant else 0)
+        return self.height - _BOTTOM - (ASLANT if self.across.aslant else 0)
 
     def x(self, value: float) -> float:
         """Where a value of the horizontal axis is drawn."""

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.files import open_text
+from crvnn_core.reporting.svg import Axis, text
 from crvnn_tasks.bench.environment import sentence
 
 #: For light pages and for dark ones; told apart by people who see few colours, too.
@@ -44,34 +45,24 @@ class Line:
 
 
 @frozen
-class Axis:
-    """A logarithmic axis from one value to another, drawn from one place to another."""
+class Side:
+    """An axis and where it is drawn, from one place to another."""
 
-    low: float
-    high: float
+    axis: Axis
     begin: float
     end: float
 
     def at(self, value: float) -> float:
         """Where a value is drawn."""
-        share = math.log(value / self.low) / math.log(self.high / self.low)
-        return self.begin + share * (self.end - self.begin)
+        return self.begin + self.axis.share(value) * (self.end - self.begin)
 
     def ticks(self) -> tuple[list[float], list[float]]:
-        """Values with a name (powers of ten, and more of them on a short axis), and values between them."""
-        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        powers = [10.0**power for power in range(first, last + 1)]
-        tens = [value for value in powers if self._holds(value)]
-        others = [
-            factor * value for value in powers for factor in range(2, 10) if self._holds(factor * value)
-        ]
-        if len(tens) >= 2:
-            return tens, others
-        named = [value for value in others if round(value / 10 ** math.floor(math.log10(value))) in (2, 5)]
-        return sorted([*tens, *named]), [value for value in others if value not in named]
-
-    def _holds(self, value: float) -> bool:
-        return self.low * 0.999 <= value <= self.high * 1.001
+        """Values with a name, and the rest of their decades."""
+        low, high = self.axis.low, self.axis.high
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+        every = [factor * 10.0**power for power in powers for factor in range(1, 10)]
+        named = self.axis.ticks()
+        return named, [value for value in every if low <= value <= high and value not in named]
 
 
 def read_results(path: Path) -> dict[str, Any]:
@@ -110,9 +101,9 @@ def draw(results: dict[str, Any]) -> str:
             f'aria-label="{escape(title)}: time and peak memory against length">',
             _style(len(names)),
             f'<rect class="page" width="{_WIDTH}" height="{_HEIGHT}" rx="10"/>',
-            _text(_LEFTS[0] - 44, 32, title, "title"),
+            text(_LEFTS[0] - 44, 32, title, "title"),
             *panels,
-            _text(_LEFTS[0] - 44, _HEIGHT - 14, where, "small"),
+            text(_LEFTS[0] - 44, _HEIGHT - 14, where, "small"),
             "</svg>\n",
         ]
     )
@@ -129,24 +120,17 @@ def _panel(
     every = [point for line in drawn for point in line.points]
     if not every:
         return ""
-    across = _axis([x for x, _ in every], left, left + _PLOT)
-    upward = _axis([y for _, y in every], _BOTTOM, _TOP)
-    parts = [_text(left - 44, 62, f"{title} against length", "panel"), _grid(across, upward, named)]
-    parts.append(_text(left + _PLOT / 2, _BOTTOM + 36, "tokens", "tick middle"))
+    across = Side(Axis.around("tokens", [x for x, _ in every], logarithmic=True), left, left + _PLOT)
+    upward = Side(Axis.around(title, [y for _, y in every], logarithmic=True), _BOTTOM, _TOP)
+    parts = [text(left - 44, 62, f"{title} against length", "panel"), _grid(across, upward, named)]
+    parts.append(text(left + _PLOT / 2, _BOTTOM + 36, "tokens", "tick middle"))
     for line in drawn:
         parts.append(_curve(line, across, upward, names.index(line.name)))
     parts.append(_labels(drawn, across, upward, names))
     return "\n".join(parts)
 
 
-def _axis(values: Sequence[float], begin: float, end: float) -> Axis:
-    """With a little room at both ends, and never of no extent."""
-    low, high = min(values), max(values)
-    room = max((high / low) ** 0.06, 1.12)
-    return Axis(low / room, high * room, begin, end)
-
-
-def _grid(across: Axis, upward: Axis, named: Any) -> str:
+def _grid(across: Side, upward: Side, named: Any) -> str:
     parts = []
     for axis, horizontal in ((across, False), (upward, True)):
         major, minor = axis.ticks()
@@ -159,20 +143,20 @@ def _grid(across: Axis, upward: Axis, named: Any) -> str:
                 parts.append(_segment(place, upward.begin, place, upward.end, kind))
         for value in major:
             if horizontal:
-                parts.append(_text(across.begin - 8, axis.at(value) + 4, named(value), "tick end"))
+                parts.append(text(across.begin - 8, axis.at(value) + 4, named(value), "tick end"))
             else:
-                parts.append(_text(axis.at(value), upward.begin + 18, f"{value:,.0f}", "tick middle"))
+                parts.append(text(axis.at(value), upward.begin + 18, f"{value:,.0f}", "tick middle"))
     return "\n".join(parts)
 
 
-def _curve(line: Line, across: Axis, upward: Axis, number: int) -> str:
+def _curve(line: Line, across: Side, upward: Side, number: int) -> str:
     places = [(across.at(x), upward.at(y)) for x, y in line.points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = "".join(f'<circle class="dot s{number}" cx="{x:.1f}" cy="{y:.1f}" r="3.2"/>' for x, y in places)
     return f'<polyline class="line s{number}" points="{path}"/>{dots}'
 
 
-def _labels(lines: Sequence[Line], across: Axis, upward: Axis, names: Sequence[str]) -> str:
+def _labels(lines: Sequence[Line], across: Side, upward: Side, names: Sequence[str]) -> str:
     """Names at the ends of the lines, moved apart where they would touch."""
     ordered = sorted(lines, key=lambda line: upward.at(line.points[-1][1]))
     wanted = [upward.at(line.points[-1][1]) for line in ordered]
@@ -207,10 +191,6 @@ def _apart(wanted: Sequence[float], low: float, high: float) -> list[float]:
 
 def _segment(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _seconds(value: float) -> str:

@@ -209,6 +209,13 @@ def test_the_table_has_the_model_and_the_baselines(rows):
     assert "2 of 3 sequences in 3 examples; left out: 1 of fewer than 3 tokens" in shown
 
 
+def test_without_anything_to_compare_there_is_no_table(tmp_path):
+    (tmp_path / "short.tsv").write_text("3\t3\n")
+    shown = good("trees", "listops-guided", "--data", tmp_path / "short.tsv").stdout
+    assert shown.endswith("0 of 1 sequences in 1 examples; left out: 1 of fewer than 3 tokens\n")
+    assert "random" not in shown
+
+
 def test_machines_get_the_same(rows):
     result = json.loads(good("trees", "listops-guided", "--data", rows, "--hard", "--json").stdout)
     assert result["examples"] == result["sequences"] == 3

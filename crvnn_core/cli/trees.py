@@ -161,18 +161,15 @@ def _show(result: dict[str, Any], name: str, examples: int) -> None:
     columns = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituents": "own"}
     scores: dict[str, dict[str, Any]] = result["scores"]
     shown = [key for key in columns if any(row[key] is not None for row in scores.values())]
-    if scores:
+    counted = next(iter(scores.values()))["sentences"] if scores else 0
+    if counted:
         table = [
-            [
-                run,
-                *(_percent(row[key]) for key in shown),
-                "" if row["depth"] is None else f"{row['depth']:.1f}",
-            ]
+            [run, *(_percent(row[key]) for key in shown), f"{row['depth']:.1f}"]
             for run, row in scores.items()
         ]
         heads = ["trees", *(columns[key] for key in shown), "depth"]
         print_table(heads, table, right=range(1, len(heads)))
-        counted = next(iter(scores.values()))["sentences"]
+    if scores:
         click.echo(_told(result, name, examples, counted))
     for kind in _KINDS:
         if f"agreement{kind}" in result:

@@ -131,7 +131,8 @@ def neighbours(trained: Trained, exists: Sequence[float], *, hard: bool = False)
     row = pad(torch.tensor([list(exists)], device=trained.model.embed.weight.device), (edge, edge), value=1.0)
     identity = torch.eye(row.shape[1], device=row.device).unsqueeze(0)
     if hard:
-        left, right = _nearest(row[0] > 0.5, -1), _nearest(row[0] > 0.5, 1)
+        present = (row[0] > 0.5).tolist()
+        left, right = _nearest(present, -1), _nearest(present, 1)
     else:
         near = encoder.retriever(row, torch.ones_like(row, dtype=torch.bool))
         left, right = near.left(identity)[0], near.right(identity)[0]  # of unit vectors: p_ij [N, N]
@@ -139,7 +140,7 @@ def neighbours(trained: Trained, exists: Sequence[float], *, hard: bool = False)
     return left[inner, inner].tolist(), right[inner, inner].tolist()
 
 
-def _nearest(present: Tensor, side: int) -> Tensor:
+def _nearest(present: list[bool], side: int) -> Tensor:
     """[N, N] one where j is the next position of i's that is present, to the left (-1) or to the right (1)."""
     found = torch.zeros(len(present), len(present))
     for i in range(len(present)):

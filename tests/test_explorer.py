@@ -15,13 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 import small
-from crvnn_core import Decision, Encoder, Encoding, load, train
+from crvnn_core import Decision, load, train
 from crvnn_core.cli import main
 from crvnn_core.watching import watch
-from crvnn_plugins.explorer import command
+from crvnn_plugins.explorer import command, server
 from crvnn_plugins.explorer.asking import Asked
 from crvnn_plugins.explorer.models import MOST_TOKENS, Explorer
 from crvnn_plugins.explorer.server import LOOPBACK_NAMES, MOST_BYTES, STATIC, create_app
+from test_watching import Averaging
 
 
 @contextmanager
@@ -43,14 +44,6 @@ def serving(explorer, names=LOOPBACK_NAMES):
         server.should_exit = True
         thread.join()
         sock.close()
-
-
-class Averaging(Encoder):
-    """Keeps no trace."""
-
-    def forward(self, inputs, mask, *, trace=False):
-        zeros = inputs.new_zeros(len(inputs))
-        return Encoding((inputs * mask.unsqueeze(-1)).sum(1), zeros, zeros)
 
 
 class Broken(Decision):
@@ -110,7 +103,15 @@ def test_the_page_and_its_files_are_served_and_may_load_nothing_else(ask):
     assert "unsafe" not in policy
     for file in STATIC.iterdir():
         assert ask(f"/static/{file.name}")[0] == 200
-    assert ask("/static/../server.py")[0] == 404
+    for path in (
+        "../server.py",
+        "%2e%2e/server.py",
+        "..%2fserver.py",
+        "%2fetc%2fpasswd",
+        "..%5cserver.py",
+        "",
+    ):
+        assert ask(f"/static/{path}")[0] == 404
 
 
 def test_no_file_of_the_page_names_another_host_or_makes_markup_of_text():
@@ -139,7 +140,8 @@ def test_models_and_what_can_be_changed_are_described(ask, explorer, letters):
     tempered = next(part for part in found["parts"]["decision"] if part["name"] == "tempered")
     end = next(setting for setting in tempered["settings"] if setting["name"] == "end")
     assert end == {
-        "name": "end", "kind": "number", "default": 0.5, "text": "temperature at its end, and from then on.",
+        "name": "end", "label": "temperature (end)", "kind": "number", "default": 0.5,
+        "text": "temperature at its end, and from then on.",
     }  # fmt: skip
     modulation = next(setting for setting in tempered["settings"] if setting["kind"] == "choice")
     assert modulation["choices"] == ["none", "paper", "reference"]
@@ -222,6 +224,8 @@ BAD = {
     "an unknown setting": ({"settings": {"decision": {"warmth": 1}}}, "no parameter 'warmth'"),
     "a value out of range": ({"settings": {"halting": {"epsilon": 2}}}, "epsilon must be at least 0 and below 1"),
     "a value of the wrong kind": ({"settings": {"encoder": {"max_steps": 1.5}}}, "must be a whole number"),
+    "none of the choices": ({"settings": {"decision": {"form": "😀"}}}, "'reference', not '😀'"),
+    "endless steps": ({"settings": {"encoder": {"extra_steps": 10**9}}}, "may be 1,000,000,001 steps"),
     "a list for a value": ({"settings": {"encoder": {"max_steps": [1]}}}, "encoder.max_steps must be a number"),
     "settings that are no table": ({"settings": {"encoder": 3}}, '"encoder" must be a table'),
     "a setting of the task": ({"settings": {"task": {"rows": 3}}}, "cannot change under trained weights"),
@@ -282,6 +286,14 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read_to_the_end(ask, le
     status, found = ask("/api/watch", {"model": letters, "texts": ["a" * (MOST_BYTES + 1)]})
     assert status == 413
     assert "at most 64 kB" in found["error"]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(port, monkeypatch):
+    monkeypatch.setattr(server, "MOST_SECONDS", 0.1)
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        headers = f"Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: 100"
+        client.sendall(f"POST /api/watch HTTP/1.1\r\n{headers}\r\n\r\n{{".encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.5", "9" * 12, "²"])
@@ -371,6 +383,27 @@ def test_a_port_in_use_is_told_with_the_nearest_that_is_free():
     proposed = int(result.output.rsplit("--port ", 1)[1])
     with command.listening("127.0.0.1", proposed):
         pass
+
+
+def test_answers_are_not_held_back_by_the_network():
+    """asyncio sets TCP_NODELAY, without which every answer waits for 40 ms, on sockets that are said to be TCP."""
+    with command.listening("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
+        accepted, _ = sock.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80/"),
+        ("::1", "http://[::1]:80/"),
+        ("0.0.0.0", "http://127.0.0.1:80/"),
+        ("machine.example", "http://machine.example:80/"),
+    ],
+)
+def test_the_address_that_is_told_can_be_opened_here(host, address):
+    assert command.page_address(host, 80) == address
 
 
 def test_a_bad_run_is_told_before_the_server_starts():

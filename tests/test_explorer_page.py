@@ -9,9 +9,10 @@ import small
 from browser import chromium, opened, why_not
 from crvnn_core import train
 from crvnn_core.variants import variant
-from crvnn_core.watching import watch
+from crvnn_core.watching import neighbours, watch
 from crvnn_plugins.explorer.models import MOST_TOKENS, Explorer
-from test_explorer import Averaging, serving
+from test_explorer import serving
+from test_watching import Averaging
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
@@ -138,13 +139,16 @@ def test_type_a_sequence_and_step_through_it(page, explorer):
 
 def test_play_and_pause(page):
     type_in(page, TEXT)
+    page.clock.install()
     press(page, "Space")
     assert page.get_attribute("#play", "aria-label") == "Pause"
+    page.clock.run_for(1000)
     told(page, "step 2 ", "#where")
     page.click("#play")
     assert page.get_attribute("#play", "aria-label") == "Play"
-    page.wait_for_timeout(1100)
-    assert page.inner_text("#where").startswith("step 2 ")
+    before = page.inner_text("#where")
+    page.clock.run_for(5000)
+    assert page.inner_text("#where") == before
 
 
 def test_who_is_left_of_whom_is_shown_on_pointing_at_a_token(page):
@@ -157,6 +161,76 @@ def test_who_is_left_of_whom_is_shown_on_pointing_at_a_token(page):
     told(page, "[MAX: left of it the beginning (1.00)", ".told")
     page.keyboard.press("Escape")
     assert page.locator(".steps path.left").count() == 0
+
+
+def test_neighbours_that_are_kept_stay_through_the_steps_and_in_the_picture(page, explorer, tmp_path):
+    type_in(page, TEXT)
+    press(page, "Home")
+    page.locator(".spot").nth(4).click()
+    page.mouse.move(0, 0)
+    told(page, "4: left of it [MIN (1.00); right of it 7 (1.00)", ".told")
+    for _ in range(2):
+        press(page, "ArrowRight")
+    trained = explorer.runs["listops"]
+    left, _ = neighbours(trained, watch(trained, TEXT).sequences[0].exists[2])
+    assert left[4][3] < 0.99
+    told(page, f"4: left of it [MIN ({left[4][3]:.2f})", ".told")
+    with page.expect_download() as saved:
+        page.click("[data-save=steps-svg]")
+    saved.value.save_as(tmp_path / "steps.svg")
+    weights = page.locator(".steps .weight").all_text_contents()
+    texts = [
+        each.text
+        for each in ElementTree.parse(tmp_path / "steps.svg").iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert weights
+    assert texts[1 : len(weights) + 1] == weights
+    with page.expect_response("**/api/neighbours"):  # another variant's, of the same tokens
+        page.select_option("select[data-slot=retriever]", "log-space")
+    assert page.get_attribute(".spot >> nth=4", "aria-pressed") == "true"
+    page.locator(".spot").nth(4).click()
+    page.mouse.move(0, 0)
+    assert page.locator(".steps path.left").count() == 0
+
+
+def test_tokens_can_be_walked_with_the_keyboard(page):
+    type_in(page, TEXT)
+    press(page, "Home")
+    assert page.locator(".spot[tabindex='0']").count() == 1
+    page.locator(".scroll").focus()
+    page.keyboard.press("Tab")
+    told(page, "[MAX: left of it", ".told")
+    page.keyboard.press("ArrowRight")
+    told(page, "2: left of it [MAX (1.00); right of it 9 (1.00)", ".told")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("#where").startswith("step 2 ")
+    page.keyboard.press("End")
+    told(page, "]: left of it", ".told")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    assert page.locator(".steps path.left").count() > 0
+    page.keyboard.press("Escape")
+    assert page.locator(".steps path.left").count() == 0
+
+
+PARTING = """async ([one, two]) => {
+  const { compare } = await import("/static/compare.js");
+  const sequence = ([exists, compose]) => ({ tokens: exists[0].map(String), exists, compose, tree: null });
+  return compare({ sequences: [sequence(one)] }, { sequences: [sequence(two)] }).parting;
+}"""
+
+
+def test_variants_part_where_they_first_differ_and_there_the_most(page):
+    one = ([[1, 1, 1], [0.1, 1, 1]], [[0.9, 0, 0]])
+    sooner = ([[1, 1, 1], [0.1, 0.9, 0.5]], [[0.9, 0.1, 0.5]])
+    at_the_end = ([[1, 1, 1], [0.1, 0.9, 1]], [[0.9, 0.02, 0]])
+    assert page.evaluate(PARTING, [one, one]) is None
+    assert page.evaluate(PARTING, [one, sooner]) == {
+        "frame": 0, "place": 2, "gap": 0.5, "row": "compose", "index": 0,
+    }  # fmt: skip
+    found = page.evaluate(PARTING, [one, at_the_end])
+    assert (found["frame"], found["place"], found["row"]) == (1, 1, "exists")
 
 
 def test_the_tree_changes_while_the_text_is_edited(page, explorer):
@@ -175,6 +249,9 @@ def test_two_variants_side_by_side_show_where_they_part(page, explorer):
     page.click("#compare")
     settled(page, TOKENS, "B")
     page.wait_for_selector("#difference:not([hidden])")
+    assert page.inner_text("#compare") == "Back to one"  # which can be read while it is pointed at
+    colours = "each => [getComputedStyle(each).color, getComputedStyle(each).backgroundColor]"
+    assert len(set(page.locator("#compare").evaluate(colours))) == 2
     one, two = (watch(explorer.runs[name], TEXT) for name in ("listops", "listops-guided"))
     a, b = one.sequences[0], two.sequences[0]
     shared = len(a.tree.spans() & b.tree.spans())
@@ -205,14 +282,14 @@ def test_the_same_run_under_another_retriever_and_a_temperature_turned_live(page
     page.click("#pane-B details.parts > summary")
     page.select_option("#pane-B select[data-slot=retriever]", "log-space")
     page.select_option("#pane-B select[data-slot=decision]", "tempered")
-    slider = page.get_by_label("end, as a slider")
+    slider = page.get_by_label("temperature (end), as a slider")
     with page.expect_response("**/api/watch") as caught:
         slider.fill(str(slider.evaluate("each => Number(each.min) + 0.5")))
     answer = caught.value.json()
     asked = caught.value.request.post_data_json
     temperature = asked["settings"]["decision"]["end"]
     assert temperature < 0.1
-    assert float(page.get_by_label("end", exact=True).input_value()) == temperature
+    assert float(page.get_by_label("temperature (end)", exact=True).input_value()) == temperature
     parts = {"retriever": "log-space", "decision": "tempered"}
     changed = variant(explorer.runs["listops"], catalog, parts, [f"model.decision.end={temperature}"])
     assert answer["sequences"][0]["compose"] == watch(changed, TEXT).plain()["sequences"][0]["compose"]
@@ -231,8 +308,7 @@ def test_hard_decisions_are_zero_or_one(page):
 
 def test_pictures_can_be_saved_and_stand_alone(page, tmp_path):
     type_in(page, TEXT)
-    press(page, "Home")
-    page.wait_for_timeout(400)  # bars move
+    press(page, "Home")  # the bars need not have come to rest
     for kind in ("tree", "steps"):
         with page.expect_download() as saved:
             page.click(f"[data-save={kind}-svg]")
@@ -329,9 +405,11 @@ def test_what_cannot_be_answered_is_told_and_the_last_picture_stays(address, bro
             page.fill("#text-1", text)
             told(page, message, "#pane-A .error")
             assert page.locator("#pane-A .error").is_visible()
+            assert page.inner_text("#count") == f"Up to {MOST_TOKENS} tokens."
             assert page.locator(".tree .label").all_text_contents() == ["a", "b", "c"]
-        type_in(page, "a b")
+        type_in(page, "a")
         assert page.locator("#pane-A .error").is_hidden()
+        assert page.inner_text("#count") == f"1 token, of {MOST_TOKENS} at most."
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -81,4 +81,4 @@ def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _toml(name: str, value: Scalar) -> str:
     if not isinstance(value, (bool, int, float, str)):
         raise InputError(f"{name} must be a number, a text, or true or false")
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)

@@ -18,6 +18,8 @@ _NOT_LIVE = {
     ("decision", "stretched"): {"noise"},
     ("retriever", "adhoc"): {"accumulate", "small"},
 }
+#: Settings whose names say too little without their spec around them.
+_LABELS = {("decision", "tempered", "end"): "temperature (end)"}
 
 
 def choices(catalog: Catalog, slot: str) -> list[dict[str, Any]]:
@@ -39,7 +41,12 @@ def _settings(catalog: Catalog, offer: Offer) -> list[dict[str, Any]]:
     }
     hidden = _NOT_LIVE.get((offer.slot, offer.component.name), set())
     return [
-        {"name": name, "text": explained[name], **_kind(parameter)}
+        {
+            "name": name,
+            "label": _LABELS.get((offer.slot, offer.component.name, name), name),
+            "text": explained[name],
+            **_kind(parameter),
+        }
         for name, parameter in settings_of(offer).items()
         if name not in hidden and _kind(parameter)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +16,6 @@ from crvnn_core.errors import CrvnnError
 if TYPE_CHECKING:
     from crvnn_plugins.explorer.models import Explorer
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _NEARBY = 50  # ports that are tried for a proposal
 
 
@@ -70,10 +70,11 @@ def _expect_extra() -> None:
 def listening(host: str, port: int) -> socket.socket:
     """A socket at this address; if it cannot be had, an error that knows the nearest port that can."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         raise CrvnnError(f"--host {host}: there is no such address ({error})") from None
-    sock = socket.socket(family)
+    # asyncio switches Nagle's delay off, of 40 ms an answer, only where it is told that this is TCP.
+    sock = socket.socket(family, kind, protocol)
     if os.name == "posix":  # elsewhere this would let two share a port
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -109,9 +110,9 @@ def _serve(explorer: Explorer, sock: socket.socket, host: str, show: bool) -> No
 
     from crvnn_plugins.explorer.server import LOOPBACK_NAMES, create_app
 
-    local = host in _LOOPBACK
-    name = f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{sock.getsockname()[1]}/"
+    bound, port = sock.getsockname()[:2]
+    local = ip_address(bound.partition("%")[0]).is_loopback
+    address = page_address(host, port)
     click.echo(f"Exploring {', '.join(explorer.runs)} at {address}  (Ctrl+C ends it)")
     if not local:
         click.echo(
@@ -122,12 +123,18 @@ def _serve(explorer: Explorer, sock: socket.socket, host: str, show: bool) -> No
         import webbrowser
 
         webbrowser.open(address)  # the socket listens already: the browser waits for the first answer
-    app = create_app(explorer, LOOPBACK_NAMES if local else None)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+    app = create_app(explorer, LOOPBACK_NAMES | {host.lower()} if local else None)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
     try:
         uvicorn.Server(config).run(sockets=[sock])
     except KeyboardInterrupt:  # uvicorn passes it on after it has ended
         click.echo("")
+
+
+def page_address(host: str, port: int) -> str:
+    """Where this machine's browser finds the page; a server on all addresses is on loopback too."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
 def _has_display() -> bool:

@@ -19,6 +19,8 @@ from crvnn_plugins.explorer.choices import choices
 
 #: Tokens of a sequence at most: who is left of whom is n x n numbers at every step.
 MOST_TOKENS = 200
+#: Steps of a recursion at most; without extra steps no text needs more than its tokens.
+MOST_STEPS = 2 * MOST_TOKENS
 _SAMPLE, _SHORT = 300, 24  # examples that are looked at for some to show, and their tokens at most
 _TELLING = 7  # tokens from which on an example is worth to be shown first
 _KEPT = 24  # variants, and answers
@@ -138,6 +140,12 @@ def _checked(trained: Trained, texts: tuple[str, ...]) -> str | tuple[str, str]:
         raise InputError(
             f"the text has {longest:,} tokens; the explorer takes up to {MOST_TOKENS}. "
             "'crvnn predict' and 'crvnn parse' have no such limit."
+        )
+    encoder = trained.model.encoder
+    if isinstance(encoder, Recursion) and (steps := encoder.budget(longest)) > MOST_STEPS:
+        raise InputError(
+            f"with these settings there may be {steps:,} steps; the explorer takes up to {MOST_STEPS}. "
+            "Lower extra_steps or set max_steps."
         )
     return question
 

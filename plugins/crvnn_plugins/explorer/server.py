@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +26,8 @@ STATIC = Path(__file__).parent / "static"
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Bytes of a request at most.
 MOST_BYTES = 64 * 1024
+#: Seconds at most until a request has come in.
+MOST_SECONDS = 20
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -82,15 +85,26 @@ def create_app(explorer: Explorer, names: frozenset[str] | None = LOOPBACK_NAMES
 async def _asked(request: Request, answer: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Response:
     """Read the question in a request, and answer it."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        return _refusal(
-            "a question is sent as application/json", 415
-        )  # which other sites cannot send unasked
+        # which other sites cannot send unasked
+        return _refusal("a question is sent as application/json", 415)
+    try:
+        async with asyncio.timeout(MOST_SECONDS):
+            body = await _body(request)
+    except TimeoutError:
+        return _refusal(f"the question has not come in within {MOST_SECONDS} seconds", 408)
+    if body is None:
+        return _refusal(f"the text is too long: at most {MOST_BYTES // 1024} kB are read", 413)
+    return await _told(lambda: answer(read_json(body)))
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body of a request; nothing if it is too long."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_BYTES:
-            return _refusal(f"the text is too long: at most {MOST_BYTES // 1024} kB are read", 413)
-    return await _told(lambda: answer(read_json(bytes(body))))
+            return None
+    return bytes(body)
 
 
 async def _told(work: Callable[[], dict[str, Any]]) -> Response:

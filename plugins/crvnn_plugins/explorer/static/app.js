@@ -1,14 +1,14 @@
 // The page: one text, one or two models on it, and the steps of both in time with each other.
 
 import * as api from "./api.js";
-import { compare } from "./compare.js";
+import { compare, rowOf } from "./compare.js";
 import { byId, html } from "./dom.js";
 import { Pane } from "./pane.js";
 import { Player } from "./player.js";
 import { emptyPane, fromHash, toHash } from "./state.js";
 import { levels } from "./tree.js";
 
-let offer, state, player, panes = [], expected = null, asked = 0, written = "";
+let offer, state, player, panes = [], expected = null, asked = 0, written = "", without = null;
 
 function arity() {
   return offer.models.find((model) => model.name === state.panes[0].model).arity;
@@ -81,14 +81,22 @@ function redraw() {
   const difference = ready ? compare(...answers) : null;
   const heights = ready ? answers[0].sequences.map((_, i) => Math.max(...answers.map((answer) => levels(answer.sequences[i]?.tree)))) : null;
   panes.forEach((pane, side) => pane.draw(difference, side, heights));
-  const counts = (answers.find(Boolean)?.sequences ?? []).map((sequence) => sequence.tokens.length);
-  byId("count").textContent = counts.length ? `${counts.join(" and ")} tokens, of ${offer.limit} at most` : "";
+  count();
   tellDifference(difference, answers);
   if (panes.some((pane) => !pane.answer && pane.error.hidden)) { // the other is still to come
     panes.forEach((pane) => pane.show(player.atEnd ? Infinity : player.frame));
     return;
   }
-  player.rescale(Math.max(...panes.map((pane) => pane.last)), difference?.first ?? null);
+  player.rescale(Math.max(...panes.map((pane) => pane.last)), difference?.parting?.frame ?? null);
+}
+
+/** How long the text is, if it could be read. */
+function count() {
+  const counts = (panes.find((pane) => pane.answer && pane.error.hidden)?.answer.sequences ?? []).map((sequence) => sequence.tokens.length);
+  const words = counts.length ? `${counts.join(" and ")} ${counts.at(-1) === 1 ? "token" : "tokens"}, of ${offer.limit} at most.` : `Up to ${offer.limit} tokens.`;
+  const none = without === state.panes[0].model;
+  byId("example").disabled = none;
+  byId("count").textContent = none ? `${words} The task's data is not at hand, so there are no examples: type a text.` : words;
 }
 
 function tellDifference(difference, answers) {
@@ -102,13 +110,15 @@ function tellDifference(difference, answers) {
   if (difference.sequences.some((found) => !found.comparable)) {
     words.push("They read the text as different tokens, so their steps cannot be laid side by side.");
   } else if (parting) {
-    const { index, first, place } = parting;
-    const numbers = answers.map((answer) => {
-      const sequence = answer.sequences[index], last = sequence.exists.length - 1;
-      return first < last ? `c ${sequence.compose[first][place].toFixed(2)}` : `halted, e ${sequence.exists[last][place].toFixed(2)}`;
+    const { index, frame, place, row } = parting, sequences = answers.map((answer) => answer.sequences[index]);
+    const numbers = sequences.map((sequence, side) => {
+      const halted = row === "compose" && frame >= sequence.exists.length - 1;
+      return `${"AB"[side]} ${halted ? "has halted" : `${row === "compose" ? "c" : "e"} ${rowOf(sequence, frame)[row][place].toFixed(2)}`}`;
     });
-    words.push(`They part in step ${first + 1}, at `, html("code", {}, answers[0].sequences[index].tokens[place]),
-      ` (${numbers.join(" against ")}). `, html("button", { type: "button", id: "parting", onclick: () => player.go(first) }, `Go to step ${first + 1}`));
+    const ended = frame >= Math.max(...sequences.map((sequence) => sequence.exists.length - 1));
+    const which = answers[0].sequences.length > 1 ? ` of the ${["first", "second"][index]} text` : "";
+    words.push(`They part ${ended ? "at the end" : `in step ${frame + 1}`}${which}, most at `, html("code", {}, sequences[0].tokens[place]),
+      ` (${numbers.join(", ")}). `, html("button", { type: "button", id: "parting", onclick: () => player.go(frame) }, `Go to ${ended ? "the end" : `step ${frame + 1}`}`));
   } else if (answers.every((answer) => answer.sequences.every((sequence) => sequence.exists.length))) {
     words.push("No step differs by more than 0.05.");
   }
@@ -125,8 +135,8 @@ async function anotherExample() {
     const found = await api.example(state.panes[0].model, asked);
     asked += 1;
     if (!found.texts) {
-      byId("example").disabled = true;
-      byId("count").textContent = "The task's data is not at hand, so there are no examples: type a text.";
+      without = state.panes[0].model;
+      count();
       return;
     }
     state.texts = found.texts;

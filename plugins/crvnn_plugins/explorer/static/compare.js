@@ -10,10 +10,13 @@ export function rowOf(sequence, frame) {
   return { exists, compose: frame < last ? sequence.compose[frame] : exists.map(() => 0) };
 }
 
-function differs(one, two, frame, place) {
+/** How far apart the two are at each place of a frame, in e or in c, whichever is more. */
+function gaps(one, two, frame) {
   const a = rowOf(one, frame), b = rowOf(two, frame);
-  return Math.abs(a.exists[place] - b.exists[place]) > TOLERANCE
-    || Math.abs(a.compose[place] - b.compose[place]) > TOLERANCE;
+  return a.exists.map((_, place) => {
+    const [exists, compose] = ["exists", "compose"].map((row) => Math.abs(a[row][place] - b[row][place]));
+    return { frame, place, gap: Math.max(exists, compose), row: compose >= exists ? "compose" : "exists" };
+  });
 }
 
 function spans(tree) {
@@ -21,7 +24,7 @@ function spans(tree) {
 }
 
 function compareSequences(one, two) {
-  const found = { comparable: false, cells: new Set(), first: null, place: null, only: [new Set(), new Set()], shared: 0 };
+  const found = { comparable: false, cells: new Set(), parting: null, only: [new Set(), new Set()], shared: 0 };
   if (one.tokens.length !== two.tokens.length || one.tokens.some((token, i) => token !== two.tokens[i])) return found;
   found.comparable = true;
   const [a, b] = [spans(one.tree), spans(two.tree)];
@@ -34,21 +37,18 @@ function compareSequences(one, two) {
   if (!one.exists.length || !two.exists.length) return found;
   const frames = Math.max(one.exists.length, two.exists.length);
   for (let frame = 0; frame < frames; frame += 1) {
-    for (let place = 0; place < one.tokens.length; place += 1) {
-      if (!differs(one, two, frame, place)) continue;
-      found.cells.add(`${frame}-${place}`);
-      if (found.first === null) [found.first, found.place] = [frame, place];
-    }
+    const apart = gaps(one, two, frame).filter(({ gap }) => gap > TOLERANCE);
+    apart.forEach(({ place }) => found.cells.add(`${frame}-${place}`));
+    if (apart.length) found.parting ??= apart.reduce((widest, each) => each.gap > widest.gap ? each : widest);
   }
   return found;
 }
 
-/** Two answers to one text: per sequence which cells and spans differ, and the first step at which they part. */
+/** Two answers to one text: per sequence which cells and spans differ, and where they part first and most. */
 export function compare(one, two) {
   const sequences = one.sequences.map((sequence, i) => compareSequences(sequence, two.sequences[i]));
   const parting = sequences
-    .map((found, index) => ({ ...found, index }))
-    .filter((found) => found.first !== null)
-    .sort((a, b) => a.first - b.first)[0];
-  return { sequences, parting: parting ?? null, first: parting?.first ?? null };
+    .flatMap((found, index) => found.parting ? [{ ...found.parting, index }] : [])
+    .sort((a, b) => a.frame - b.frame)[0];
+  return { sequences, parting: parting ?? null };
 }

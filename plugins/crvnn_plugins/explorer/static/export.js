@@ -1,27 +1,30 @@
 // Saving a picture: every style that it has on the page is written into it, so that it stands alone.
 
-const STYLES = [
-  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap", "opacity",
-  "font-family", "font-size", "font-weight", "text-anchor", "display", "y", "height",
-];
+/** What is handed down to the elements within, and what it is where nothing says otherwise. */
+const INHERITED = {
+  fill: "rgb(0, 0, 0)", "fill-opacity": "1", stroke: "none", "stroke-width": "1px", "stroke-opacity": "1", "stroke-dasharray": "none",
+  "stroke-linecap": "butt", "stroke-linejoin": "miter", "paint-order": "normal", "font-family": "", "font-size": "", "font-weight": "",
+  "text-anchor": "start",
+};
 const LEFT_OUT = ".hit, .touch";
 
 /** An SVG text of a picture, on the page's background. */
 export function standalone(picture) {
+  picture.getAnimations({ subtree: true }).forEach((animation) => animation.finish()); // as it is about to be
   const copy = picture.cloneNode(true);
   const [before, after] = [[picture, ...picture.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
   before.forEach((element, i) => {
+    for (const name of ["style", "class", "tabindex", "role", "aria-label", "aria-pressed", "data-cells"]) after[i].removeAttribute(name);
     if (["title", "desc"].includes(element.tagName)) return;
-    const style = getComputedStyle(element);
-    for (const name of STYLES) {
-      const geometry = name === "y" || name === "height";
-      if (geometry && element.tagName !== "rect") continue;
+    const style = getComputedStyle(element), above = element === picture ? null : getComputedStyle(element.parentNode);
+    const write = (name, usual) => {
       const value = style.getPropertyValue(name);
-      if (value && value !== "none" || name === "fill" || name === "stroke") {
-        after[i].setAttribute(name, geometry ? value.replace("px", "") : value);
-      }
-    }
-    for (const name of ["style", "class", "tabindex", "role", "aria-label"]) after[i].removeAttribute(name);
+      if (value === usual) after[i].removeAttribute(name);
+      else after[i].setAttribute(name, value.replace(/^([\d.]+)px$/, "$1"));
+    };
+    for (const [name, initial] of Object.entries(INHERITED)) write(name, above?.getPropertyValue(name) ?? initial);
+    write("opacity", "1");
+    if (element.tagName === "rect") ["y", "height"].forEach((name) => write(name, null)); // those of the bars are styles
   });
   const unwanted = [...picture.querySelectorAll(LEFT_OUT)];
   before.forEach((element, i) => unwanted.includes(element) && after[i].remove());

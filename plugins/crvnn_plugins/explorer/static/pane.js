@@ -6,6 +6,7 @@ import { rowOf } from "./compare.js";
 import { html } from "./dom.js";
 import { savePng, saveSvg } from "./export.js";
 import { columns } from "./layout.js";
+import { stepKeys, treeKeys } from "./legend.js";
 import { changes, partControls } from "./settings.js";
 import { drawSteps } from "./steps.js";
 import { drawTree, levels } from "./tree.js";
@@ -47,7 +48,7 @@ export class Pane {
       Object.assign(state, { parts: {}, settings: {}, hard: false });
       this.controls();
       this.changed();
-    } }, "As the run has it");
+    } }, "Back to the run's own");
     this.details = html("details", { class: "parts" }, this.summary, this.body, this.resetButton);
     this.verdict = html("div", { class: "said", "aria-live": "polite", "aria-atomic": "true" });
     this.chart = html("div", {});
@@ -113,7 +114,9 @@ export class Pane {
     this.chart.replaceChildren(chart);
     const open = [...this.pictures.querySelectorAll("details")].map((each) => each.open);
     const room = Math.max(0, this.pictures.clientWidth - 4);
+    const before = this.views;
     this.views = answer.sequences.map((sequence, index) => this.view(sequence, index, difference?.sequences[index], side, room, heights?.[index] ?? levels(sequence.tree)));
+    for (const view of this.views) this.takeOver(view, before[view.index]);
     this.pictures.replaceChildren(...this.views.map((view) => view.element));
     this.pictures.querySelectorAll("details").forEach((each, i) => { each.open = open[i] ?? false; });
   }
@@ -121,19 +124,21 @@ export class Pane {
   view(sequence, index, difference, side, room, height) {
     const at = columns(sequence.tokens, room);
     const element = html("figure", { class: "sequence" });
-    const view = { sequence, index, element, tree: null, steps: null, told: html("p", { class: "told", "aria-live": "polite" }), table: null };
+    const view = { sequence, index, element, tree: null, steps: null, pointed: null, kept: null, told: html("p", { class: "told", "aria-live": "polite" }) };
     const scroll = html("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Pictures, which may scroll sideways" });
     const unknown = [...new Set(sequence.tokens.filter((_, i) => sequence.unknown[i]))];
     if (unknown.length) element.append(html("p", { class: "note" }, "Unknown to the model: ", unknown.map((token) => html("span", { class: "sample unknown" }, token))));
     if (sequence.tree) {
       view.tree = drawTree(sequence, at, difference?.only[side], height);
-      scroll.append(html("h3", {}, "Tree"), view.tree.root);
+      scroll.append(treeKeys(sequence, difference), view.tree.root);
     }
     if (sequence.exists.length) {
       view.steps = drawSteps(sequence, at, difference?.cells, {
-        point: (place) => this.point(view, place), jump: (frame) => this.on.jump(frame),
+        point: (place) => this.point(view, place ?? view.kept),
+        keep: (place) => this.keep(view, place === view.kept ? null : place),
+        jump: (frame) => this.on.jump(frame),
       });
-      scroll.append(html("h3", {}, "Steps"), view.steps.root);
+      scroll.append(stepKeys(difference), view.steps.root);
     } else {
       const name = this.model.encoder.name;
       element.append(html("p", { class: "note" }, sequence.tree
@@ -170,7 +175,9 @@ export class Pane {
       const last = view.sequence.exists.length - 1;
       view.tree?.show(view.steps ? Math.min(frame, last) : Infinity, view.steps ? last : 0);
       view.steps?.show(frame);
-      if (view.steps) this.tell(view, Math.min(frame, last), last);
+      if (!view.steps) continue;
+      this.tell(view, Math.min(frame, last), last);
+      this.point(view, view.pointed);
     }
   }
 
@@ -183,6 +190,20 @@ export class Pane {
     const { exists, compose } = rowOf(view.sequence, frame);
     view.body.replaceChildren(...tokens.map((token, i) => html("tr", {}, html("th", { scope: "row" }, token),
       [exists[i], compose[i], exists[i] * (1 - compose[i])].map((value) => html("td", {}, value.toFixed(3))))));
+  }
+
+  /** Keep a token's neighbours in sight; none to let go. */
+  keep(view, place) {
+    view.kept = place;
+    view.steps.keep(place);
+    this.point(view, place);
+  }
+
+  /** A picture drawn anew keeps what the last one kept, if it is of the same tokens. */
+  takeOver(view, before) {
+    if (!view.steps || (before?.kept ?? null) === null || before.sequence.tokens.join(" ") !== view.sequence.tokens.join(" ")) return;
+    view.pointed = view.kept = before.kept;
+    view.steps.keep(before.kept);
   }
 
   /** Show a token's neighbours, as the retriever weighs them before this step. */
@@ -211,11 +232,12 @@ export class Pane {
       view.told.textContent = `${tokens[place]}: left of it ${listed("left", "the beginning")}; right of it ${listed("right", "the end")}`;
     } catch (error) {
       weights.delete(key);
+      view.steps.point(null);
       view.told.textContent = error.message;
     }
   }
 
   letGo() {
-    for (const view of this.views) if (view.steps && (view.pointed ?? null) !== null) this.point(view, null);
+    for (const view of this.views) if (view.pointed !== null) this.keep(view, null);
   }
 }

@@ -22,7 +22,7 @@ function scale(setting) {
 function numberControl(setting, value, id, change) {
   const { low, high, step, to, from } = scale(setting);
   const box = html("input", { type: "number", id, step: "any", value });
-  const slide = html("input", { type: "range", min: low, max: high, step, "aria-label": `${setting.name}, as a slider` });
+  const slide = html("input", { type: "range", min: low, max: high, step, "aria-label": `${setting.label}, as a slider` });
   slide.value = to(value);
   slide.addEventListener("input", () => {
     box.value = from(Number(slide.value));
@@ -59,7 +59,7 @@ function settingRow(setting, value, change) {
   numbers += 1;
   const id = `setting-${numbers}`;
   return html("div", { class: "setting" },
-    html("label", { for: id }, setting.name),
+    html("label", { for: id }, setting.label),
     control(setting, value, id, change),
     setting.text && html("p", { class: "hint" }, setting.text));
 }

@@ -76,7 +76,7 @@ function stage(sequence, at, root, on) {
     const going = svg("rect", { class: "going", x: left, y: BARS_AT, width: wide, height: 0 });
     const e = svg("text", { class: "number e", x: at.middles[i], y: NUMBERS_AT + 13 });
     const c = svg("text", { class: "number c", x: at.middles[i], y: NUMBERS_AT + 27 });
-    const group = svg("g", { class: "spot", tabindex: 0, role: "button" },
+    const group = svg("g", { class: "spot", tabindex: i ? -1 : 0, role: "button", "aria-pressed": "false" },
       svg("rect", { class: "touch", x, y: TOKENS_AT - 2, width, height: NUMBERS_AT + NUMBERS - TOKENS_AT }),
       svg("rect", { class: "ground", x: left, y: BARS_AT, width: wide, height: BAR }),
       box, label, rest, going, e, c);
@@ -84,7 +84,7 @@ function stage(sequence, at, root, on) {
     group.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && on.point(null));
     group.addEventListener("focus", () => on.point(i));
     group.addEventListener("blur", () => on.point(null));
-    group.addEventListener("click", () => on.point(i));
+    group.addEventListener("click", () => on.keep(i));
     root.append(group);
     return { token, group, box, label, rest, going, e, c };
   });
@@ -107,7 +107,7 @@ export function drawSteps(sequence, at, differing, on) {
     svg("text", { class: "row", x: at.gutter - at.margin, y: GRID_AT - 6 }, "step"),
     gridCells(sequence, at, size, differing), marks,
   );
-  const current = svg("rect", { class: "current", x: 4, width: at.width - 8, height: size, rx: 3 });
+  const current = svg("rect", { class: "current", x: 1, width: at.width - 2, height: size, rx: 3 });
   root.append(current);
   for (let frame = 0; frame < frames; frame += 1) {
     const hit = svg("rect", { class: "hit", x: 0, y: GRID_AT + frame * size, width: at.width, height: size });
@@ -115,6 +115,21 @@ export function drawSteps(sequence, at, differing, on) {
     root.append(hit);
   }
   let shown = 0;
+
+  /** All tokens are one stop of the tab key; from there the arrows lead to each, and through the steps. */
+  function key(event, place) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const to = { ArrowLeft: place - 1, ArrowRight: place + 1, Home: 0, End: spots.length - 1 }[event.key];
+    if (to !== undefined) spots[Math.max(0, Math.min(to, spots.length - 1))].group.focus();
+    else if (event.key === "ArrowUp" || event.key === "ArrowDown") on.jump(shown + (event.key === "ArrowDown" ? 1 : -1));
+    else if (event.key === "Enter" || event.key === " ") on.keep(place);
+    else return;
+    event.preventDefault();
+  }
+  spots.forEach(({ group }, i) => {
+    group.addEventListener("keydown", (event) => key(event, i));
+    group.addEventListener("focus", () => spots.forEach((spot, j) => spot.group.setAttribute("tabindex", i === j ? 0 : -1)));
+  });
 
   function joins(exists, compose) {
     compose.forEach((c, i) => {
@@ -143,9 +158,8 @@ export function drawSteps(sequence, at, differing, on) {
       spot.going.style.setProperty("height", `${BAR * going}px`);
       spot.e.textContent = short(e);
       spot.c.textContent = shown < frames - 1 ? short(c) : "";
-      const present = (0.22 + 0.78 * e).toFixed(3);
-      spot.box.setAttribute("opacity", present);
-      spot.label.setAttribute("opacity", present);
+      spot.box.setAttribute("opacity", (0.25 + 0.75 * e).toFixed(3));
+      spot.label.setAttribute("opacity", (0.4 + 0.6 * e).toFixed(3));
       const composed = shown < frames - 1 ? `, composed ${c.toFixed(2)}` : "";
       spot.group.setAttribute("aria-label", `Token ${i + 1}, ${spot.token}: exists ${e.toFixed(2)}${composed}`);
       spot.group.classList.toggle("differs", Boolean(differing?.has(`${shown}-${i}`)));
@@ -153,7 +167,6 @@ export function drawSteps(sequence, at, differing, on) {
     });
     about.textContent = `Existence and composition of ${sequence.tokens.length} tokens, ${words}`;
     current.setAttribute("y", GRID_AT + shown * size);
-    point(null);
   }
 
   /** The neighbours of a token instead of the joins; none for the joins again. */
@@ -174,5 +187,10 @@ export function drawSteps(sequence, at, differing, on) {
       }
     }
   }
-  return { root, show, point, frames };
+
+  /** Mark the token whose neighbours stay in sight; none for none. */
+  function keep(place) {
+    spots.forEach((spot, i) => spot.group.setAttribute("aria-pressed", String(i === place)));
+  }
+  return { root, show, point, keep };
 }

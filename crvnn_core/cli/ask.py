@@ -25,23 +25,33 @@ hard_option = click.option(
     "--hard", is_flag=True, help="Decide for real and compose along one tree, n - 1 times for n tokens."
 )
 
-
-@click.command("eval")
-@click.argument("run")
-@click.option(
+data_option = click.option(
     "--data",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="A file of the form that the task reads.",
 )
-@click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
-@click.option(
+split_option = click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
+task_option = click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="KEY=VALUE",
     help="Set a value of the task, as task.directory=data.",
 )
+file_option = click.option(
+    "--file",
+    type=click.File(encoding="utf-8-sig"),
+    metavar="FILE",
+    help="Read texts from a file, one a line ('-' for standard input); the two of a pair are separated by a tab.",
+)
+
+
+@click.command("eval")
+@click.argument("run")
+@data_option
+@split_option
+@task_option
 @hard_option
 @json_option
 @plugin_option
@@ -88,12 +98,7 @@ def eval_command(
 @click.command("predict")
 @click.argument("run")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option(
-    "--file",
-    type=click.File(encoding="utf-8-sig"),
-    metavar="FILE",
-    help="Read texts from a file, one a line ('-' for standard input); the two of a pair are separated by a tab.",
-)
+@file_option
 @click.option("--trees", is_flag=True, help="Show the tree of each text as well.")
 @hard_option
 @json_option

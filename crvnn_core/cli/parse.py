@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.ask import expect_texts, hard_option, questions
+from crvnn_core.cli.ask import expect_texts, file_option, hard_option, questions
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -41,12 +41,7 @@ _ONE_LINE = ("brackets", "nested", "json", "nltk")  # forms of which a file can 
 @click.command("parse")
 @click.argument("run")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option(
-    "--file",
-    type=click.File(encoding="utf-8-sig"),
-    metavar="FILE",
-    help="Read texts from a file, one a line ('-' for standard input); the two of a pair are separated by a tab.",
-)
+@file_option
 @click.option(
     "--format",
     "form",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from crvnn_core.cli.ask import data_option, split_option, task_option
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -29,22 +30,11 @@ _KINDS = ("", ", hard")  # what the trees of soft and of hard decisions have beh
 
 @click.command("trees")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A file of the form that the task reads.",
-)
+@split_option
+@data_option
 @click.option("--examples", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of a split that is made at random.")
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a value of the task, as task.directory=data.",
-)
+@task_option
 @click.option("--hard", is_flag=True, help="Score the trees of hard decisions as well.")
 @json_option
 @plugin_option

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crvnn_core.trees.bracketed import brackets
 from crvnn_core.trees.tree import FORMATS, Nested, Node, Tree
 
 if TYPE_CHECKING:
     from crvnn_core.trees.extraction import tree_of, trees_of
 
-__all__ = ["FORMATS", "Nested", "Node", "Tree", "brackets", "tree_of", "trees_of"]
+__all__ = ["FORMATS", "Nested", "Node", "Tree", "tree_of", "trees_of"]
 
 
 def __getattr__(name: str) -> Any:

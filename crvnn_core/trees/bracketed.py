@@ -51,6 +51,3 @@ def leaf_of(text: str) -> str:
         if pieces[place] != "\\\\":
             pieces[place] = _MEANS.get(pieces[place], "-")
     return token_of("".join(pieces))
-
-
-brackets = write

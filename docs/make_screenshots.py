@@ -33,7 +33,7 @@ def main() -> None:
         asked = ["listops", "listops-guided", "--text", TEXT, "--out", str(report)]
         subprocess.run([CRVNN, "report", *asked], check=True)
         keep(opened(chromium, report.as_uri(), (DESKTOP[0], 1310)), "report-desktop")
-        page = opened(chromium, report.as_uri(), (DESKTOP[0], 1060), color_scheme="dark")
+        page = opened(chromium, report.as_uri(), (DESKTOP[0], 1290), color_scheme="dark")
         scroll(page, "#examples h2")
         keep(page, "report-inside")
         page = opened(chromium, report.as_uri(), (PHONE[0], 900), is_mobile=True)

@@ -27,6 +27,7 @@ def test_the_page_opens_from_disk_without_a_network_and_fits(address, width, dar
         shown.goto(address)
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
         assert requests == [address]
+        shown.wait_for_function("document.querySelector('.tree').tabIndex === (innerWidth < 640 ? 0 : -1)")
         light = shown.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, light[4:-1].split(","))) < 380) == dark
 

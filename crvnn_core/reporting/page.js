@@ -28,6 +28,11 @@
   for (const name of ["pointermove", "pointerdown"]) document.addEventListener(name, move);
   document.addEventListener("pointerleave", () => { tip.hidden = true; });
   document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  // Only what can be scrolled is worth a stop of the tab key.
+  const watcher = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
+  });
+  for (const each of document.querySelectorAll(".scroll")) watcher.observe(each);
   // On paper nothing can be opened.
   let opened = [];
   addEventListener("beforeprint", () => {

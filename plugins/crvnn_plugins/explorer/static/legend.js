@@ -2,6 +2,8 @@
 
 import { html } from "./dom.js";
 
+const REACH = matchMedia("(hover: none)").matches ? "Tap" : "Point at";
+
 function headed(title, keys) {
   return html("div", { class: "over" }, html("h3", {}, title), keys.length > 0 && html("p", { class: "keys" },
     keys.map(([swatch, words]) => html("span", {}, swatch && html("span", { class: `swatch ${swatch}`, "aria-hidden": "true" }), words))));
@@ -22,6 +24,6 @@ export function treeKeys(sequence, difference) {
 export function stepKeys(difference) {
   return headed("Steps", [
     ["e", "e: still exists"], ["c", "c: joins its right neighbour"],
-    difference?.comparable ? ["d", "differs"] : ["", "Point at a token for its neighbours."],
+    difference?.comparable ? ["d", "differs"] : ["", `${REACH} a token for its neighbours.`],
   ]);
 }

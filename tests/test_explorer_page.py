@@ -290,6 +290,7 @@ def test_the_same_run_under_another_retriever_and_a_temperature_turned_live(page
     temperature = asked["settings"]["decision"]["end"]
     assert temperature < 0.1
     assert float(page.get_by_label("temperature (end)", exact=True).input_value()) == temperature
+    assert float(slider.get_attribute("aria-valuetext")) == temperature
     parts = {"retriever": "log-space", "decision": "tempered"}
     changed = variant(explorer.runs["listops"], catalog, parts, [f"model.decision.end={temperature}"])
     assert answer["sequences"][0]["compose"] == watch(changed, TEXT).plain()["sequences"][0]["compose"]
@@ -343,6 +344,9 @@ def test_html_is_shown_and_never_run(page, letters_run, tmp_path):
         f"{token} (unknown to the model)" if token != "a" else "a" for token in EVIL.split()
     ]
     assert page.locator(".note .unknown").all_text_contents() == EVIL.split()[:-1]
+    assert page.get_attribute(".spot >> nth=0", "aria-label").startswith(
+        "Token 1, <img, unknown to the model: exists"
+    )
     with page.expect_download() as saved:
         page.click("[data-save=tree-svg]")
     saved.value.save_as(tmp_path / "tree.svg")

@@ -5,7 +5,7 @@ import { html } from "./dom.js";
 const REACH = matchMedia("(hover: none)").matches ? "Tap" : "Point at";
 
 function headed(title, keys) {
-  return html("div", { class: "over" }, html("h3", {}, title), keys.length > 0 && html("p", { class: "keys" },
+  return html("div", { class: "over" }, html("h2", {}, title), keys.length > 0 && html("p", { class: "keys" },
     keys.map(([swatch, words]) => html("span", {}, swatch && html("span", { class: `swatch ${swatch}`, "aria-hidden": "true" }), words))));
 }
 

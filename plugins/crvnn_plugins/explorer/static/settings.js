@@ -23,14 +23,19 @@ function numberControl(setting, value, id, change) {
   const { low, high, step, to, from } = scale(setting);
   const box = html("input", { type: "number", id, step: "any", value });
   const slide = html("input", { type: "range", min: low, max: high, step, "aria-label": `${setting.label}, as a slider` });
-  slide.value = to(value);
+  const place = (number) => {
+    slide.value = to(number);
+    slide.setAttribute("aria-valuetext", String(number)); // not its power of ten
+  };
+  place(value);
   slide.addEventListener("input", () => {
     box.value = from(Number(slide.value));
+    slide.setAttribute("aria-valuetext", box.value);
     change(Number(box.value));
   });
   box.addEventListener("input", () => {
     if (box.value === "" || !Number.isFinite(box.valueAsNumber)) return;
-    slide.value = to(box.valueAsNumber);
+    place(box.valueAsNumber);
     change(box.valueAsNumber);
   });
   return html("span", { class: "number-control" }, slide, box);

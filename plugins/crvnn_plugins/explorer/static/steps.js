@@ -161,7 +161,7 @@ export function drawSteps(sequence, at, differing, on) {
       spot.box.setAttribute("opacity", (0.25 + 0.75 * e).toFixed(3));
       spot.label.setAttribute("opacity", (0.4 + 0.6 * e).toFixed(3));
       const composed = shown < frames - 1 ? `, composed ${c.toFixed(2)}` : "";
-      spot.group.setAttribute("aria-label", `Token ${i + 1}, ${spot.token}: exists ${e.toFixed(2)}${composed}`);
+      spot.group.setAttribute("aria-label", `Token ${i + 1}, ${spot.token}${sequence.unknown[i] ? ", unknown to the model" : ""}: exists ${e.toFixed(2)}${composed}`);
       spot.group.classList.toggle("differs", Boolean(differing?.has(`${shown}-${i}`)));
       spot.group.classList.toggle("joining", going > 0.3);
     });

@@ -89,7 +89,7 @@ class Recursion(Encoder):
         near = self._neighbours(state)
         compose = self.decide(state, near) * state.eligible  # c [B, N]
         gained = near.left(compose) * state.tokens  # left(c) [B, N]
-        exists = state.exists * (1 - compose)
+        exists = torch.addcmul(state.exists, state.exists, compose, value=-1)  # e (1 - c)
         nodes = self._mix(near.left(state.nodes), state.nodes, gained, exists)  # [B, N, s]
         return compose, state.advance(nodes, exists, gained)
 
@@ -255,7 +255,7 @@ class Finished:
         whole = not any(unsure[i] for i in going)  # then everything else must leave
         if len(going) < len(within) or (min(left) < n if whole else max(left) < _WORTH * n):
             state = state.narrow(going, staying, max(left))
-        return replace(state, whole=whole)
+        return replace(state, whole=True) if whole else state
 
     def _look(self, state: State, staying: Tensor) -> tuple[list[bool], list[int], list[int]]:
         """Which sequences the halting lets go on, and how many positions of each stay, and how many of these may not

@@ -90,42 +90,46 @@ class _Gated(torch.autograd.Function):
         kind: Activation,
     ) -> Tensor:
         width = left.shape[-1]
-        children = torch.cat([left, right], -1).view(-1, 2 * width)  # [m, 2d]
-        inner = torch.addmm(expand_bias, children, expand.t())  # [m, h]
+        shape = left.shape
+        left, right = left.reshape(-1, width), right.reshape(-1, width)  # [m, d]
+        inner = torch.addmm(expand_bias, left, expand[:, :width].t())  # [m, h]
+        inner.addmm_(right, expand[:, width:].t())  # sooner than both children side by side, which is a copy
         active = activation(kind)(inner)
         mixing = torch.addmm(gates_bias, active, gates.t()).view(-1, 4, width)  # left, right, new, candidate
         mixing[:, :3].sigmoid_()
-        parts = children.view(-1, 2, width)
-        total = (mixing[:, 0] * parts[:, 0]).addcmul_(mixing[:, 1], parts[:, 1])
+        total = (mixing[:, 0] * left).addcmul_(mixing[:, 1], right)
         total.addcmul_(mixing[:, 2], mixing[:, 3])
         parent, mean, spread = torch.native_layer_norm(total, [width], scale, shift, eps)
-        ctx.save_for_backward(children, inner, mixing, total, mean, spread, expand, gates, scale, shift)
-        ctx.kind, ctx.shape = kind, left.shape
-        return parent.view(left.shape)
+        ctx.save_for_backward(left, right, inner, mixing, total, mean, spread, expand, gates, scale, shift)
+        ctx.kind, ctx.shape = kind, shape
+        return parent.view(shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        children, inner, mixing, total, mean, spread, expand, gates, scale, shift = ctx.saved_tensors
+        left, right, inner, mixing, total, mean, spread, expand, gates, scale, shift = ctx.saved_tensors
         width = total.shape[-1]
-        parts = children.view(-1, 2, width)
         of_total, of_scale, of_shift = torch.ops.aten.native_layer_norm_backward(
             gradient.reshape(-1, width), total, [width], mean, spread, scale, shift, [True, True, True]
         )
-        each = of_total.unsqueeze(1)
         of_mixing = torch.empty_like(mixing)
-        torch.mul(each, parts, out=of_mixing[:, :2])
+        torch.mul(of_total, left, out=of_mixing[:, 0])
+        torch.mul(of_total, right, out=of_mixing[:, 1])
         torch.mul(of_total, mixing[:, 3], out=of_mixing[:, 2])
         torch.mul(of_total, mixing[:, 2], out=of_mixing[:, 3])
         opened = of_mixing[:, :3]
         torch.ops.aten.sigmoid_backward.grad_input(opened, mixing[:, :3], grad_input=opened)
         of_gates = of_mixing.view(-1, 4 * width)
         of_inner = activation_backward(ctx.kind, of_gates @ gates, inner)
-        of_children = (of_inner @ expand).view(-1, 2, width).addcmul_(each, mixing[:, :2])
+        of_left = (of_inner @ expand[:, :width]).addcmul_(of_total, mixing[:, 0])
+        of_right = (of_inner @ expand[:, width:]).addcmul_(of_total, mixing[:, 1])
+        of_expand = torch.empty_like(expand)
+        torch.mm(of_inner.t(), left, out=of_expand[:, :width])
+        torch.mm(of_inner.t(), right, out=of_expand[:, width:])
         return (
-            of_children[:, 0].reshape(ctx.shape),
-            of_children[:, 1].reshape(ctx.shape),
-            of_inner.t() @ children,
+            of_left.view(ctx.shape),
+            of_right.view(ctx.shape),
+            of_expand,
             of_inner.sum(0),
             of_gates.t() @ activation(ctx.kind)(inner),
             of_gates.sum(0),

@@ -36,12 +36,16 @@ class WindowScorer(Scorer):
         window = torch.cat(
             near.window(vectors, self.reach), -1
         )  # left_m ... left_1, self, right_1 ... right_m
-        split = window.shape[-1]
-        mixed = nn.functional.linear(window, self.convolution.weight[:, :split], self.convolution.bias)
-        if self.composed is not None and self.untouched is not None:
+        weight, bias = self.convolution.weight, self.convolution.bias
+        if self.composed is None or self.untouched is None:
+            mixed = nn.functional.linear(window, weight, bias)
+        else:
             # The features are an affine function of left(c), so their share of the convolution is one too.
-            weight = self.convolution.weight[:, split:]
-            new, old = weight @ self.composed, weight @ self.untouched
-            mixed = mixed + old + gained.to(mixed.dtype).unsqueeze(-1) * (new - old)
+            split = window.shape[-1]
+            weight, of_features = weight.split([split, weight.shape[1] - split], 1)
+            features = torch.stack([self.untouched, self.composed - self.untouched])
+            old, slope = nn.functional.linear(features, of_features).unbind()
+            mixed = nn.functional.linear(window, weight, bias + old)
+            mixed = torch.addcmul(mixed, gained.to(mixed.dtype).unsqueeze(-1), slope)
         scores: Tensor = self.score(activation(self.activation)(mixed))
         return scores.squeeze(-1)

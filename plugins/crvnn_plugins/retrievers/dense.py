@@ -53,16 +53,13 @@ class _AdhocMatrices(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, exists: Tensor) -> tuple[Tensor, Tensor]:
         line = prefix_sums(wide(exists))
-        # E_b - E_a [B, n + 1, n + 1]: whole numbers and fractions apart, so that float32 loses no digits.
-        dtype = at_least_float32(exists).dtype
-        units, parts = line.floor().to(dtype), line.frac().to(dtype)
-        gap = units.unsqueeze(1) - units.unsqueeze(2)
-        gap.add_(parts.unsqueeze(1)).sub_(parts.unsqueeze(2))
+        gap = line.unsqueeze(1) - line.unsqueeze(2)  # E_b - E_a [B, n + 1, n + 1]
+        gap = gap.to(at_least_float32(exists).dtype)  # not before: short differences of long sums
         ctx.save_for_backward(gap <= 1)  # at a kink, the side on which existence falls
         ctx.kind = exists.dtype
         found = gap.clamp_(0, 1)
-        to_left = found[:, :-1, :-1] - found[:, 1:, :-1]
-        return to_left.transpose(1, 2), found[:, 1:, 1:] - found[:, 1:, :-1]
+        between = found[:, 1:, :-1]
+        return (found[:, :-1, :-1] - between).transpose(1, 2), found[:, 1:, 1:] - between
 
     @staticmethod
     @once_differentiable

@@ -185,7 +185,6 @@ class Recursion(Encoder):
             eligible=(place >= 0) & (place < count - 1),
             place=place.expand_as(exists),
             rows=torch.arange(len(lengths), device=inputs.device),
-            last=count.squeeze(1) - 1 + self._offset,
             behind=self._offset,
             lengths=tuple(lengths),
         )
@@ -278,7 +277,7 @@ class Finished:
     def collect(self, state: State, leaving: list[int], halted: bool) -> None:
         """Keep the results of these sequences."""
         index = torch.tensor(leaving, device=state.nodes.device)
-        rows, last = state.rows.index_select(0, index), state.last.index_select(0, index)
+        rows, last = state.rows.index_select(0, index), state.last().index_select(0, index)
         self.rows.append(rows)
         self.nodes.append(state.nodes[index, last])
         self.steps.append(torch.full_like(rows, state.step))

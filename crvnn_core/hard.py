@@ -68,7 +68,7 @@ def _joined(engine: Recursion, nodes: Tensor, gained: Tensor, made: int) -> Tens
     flat = nodes.flatten(0, 1)
     where = torch.nonzero_static(gained.flatten(), size=made).squeeze(1)
     parents = engine.compose(flat.index_select(0, where - 1), flat.index_select(0, where))
-    return flat.index_copy(0, where, parents).view_as(nodes)
+    return flat.index_copy_(0, where, parents).view_as(nodes)  # nobody else has them
 
 
 def _go_on(finished: Finished, state: State, left: list[int]) -> list[int]:

@@ -25,7 +25,6 @@ class State:
     eligible: Tensor  # [B, N] bool: a real token but not the last, so it may be composed to the right
     place: Tensor  # [B, N] which token of its sequence it is, from 0
     rows: Tensor  # [B] place in the batch as it was given
-    last: Tensor  # [B] position of the last token
     behind: int  # positions behind the last token that are not padding: END
     lengths: tuple[int, ...]  # tokens of each sequence, known on the host
     step: int = 0
@@ -34,6 +33,10 @@ class State:
     def advance(self, nodes: Tensor, exists: Tensor, gained: Tensor) -> State:
         """The state after one step."""
         return replace(self, nodes=nodes, exists=exists, gained=gained, step=self.step + 1, whole=False)
+
+    def last(self) -> Tensor:
+        """The position of the last token of each sequence [B]."""
+        return self.present.sum(1) - (1 + self.behind)
 
     def survivors(self, tolerance: float) -> Tensor:
         """Which positions must stay [B, N]: START, END, last tokens, and what exists.
@@ -59,17 +62,21 @@ class State:
             staying = staying.index_select(0, torch.tensor(chosen, device=staying.device))
         order, present, flat = _places(staying, size)
         nodes = rest.nodes.flatten(0, 1).index_select(0, flat.flatten())
+
+        def kept(values: Tensor) -> Tensor:
+            found = values.gather(1, order)
+            return found if len(order) == 1 else found * present  # one sequence alone has no padding
+
         return replace(
             rest,
             nodes=nodes.view(*order.shape, -1),
-            exists=rest.exists.gather(1, order) * present,
+            exists=kept(rest.exists),
             gained=rest.gained.gather(1, order),
             lost=None if rest.lost is None else _lost(rest.lost, rest.exists, staying, order) * present,
             present=present,
-            tokens=rest.tokens.gather(1, order) & present,
-            eligible=rest.eligible.gather(1, order) & present,
+            tokens=kept(rest.tokens),
+            eligible=kept(rest.eligible),
             place=rest.place.gather(1, order),
-            last=present.sum(1) - (1 + self.behind),
         )
 
     def _rows(self, chosen: list[int]) -> State:

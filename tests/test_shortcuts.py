@@ -185,7 +185,7 @@ def test_no_more_than_the_tolerance_is_ever_lost_between_two_that_stay(rows, tol
             places = [int(p) for p, there in zip(state.place[row], state.present[row], strict=True) if there]
             assert places == sorted(set(places))
             assert places[-1] == 8
-            assert state.last[row] == len(places) - 1
+            assert state.last()[row] == len(places) - 1
             assert (state.lost[row] <= tolerance + 1e-12).all()
     # What left in the first round had its whole existence then; later it would have had less.
     kept = state_of(first).survivors(tolerance)

@@ -19,7 +19,7 @@ from crvnn_tasks.bench.contenders import RECURSIVE, Field, check_contenders, kno
 from crvnn_tasks.bench.dense import DenseEngine
 from crvnn_tasks.bench.environment import cpu_model
 from crvnn_tasks.bench.floor import Floor, Product, products_of
-from crvnn_tasks.bench.memory import Meter, Peak, Request, measure, read_request
+from crvnn_tasks.bench.memory import Meter, Peak, Request, measure, read_request, tensor_peak
 from crvnn_tasks.bench.profiling import profile_step
 from crvnn_tasks.bench.setup import Setup
 from crvnn_tasks.bench.shortcuts import Setting, effects, rows_of, settings
@@ -250,6 +250,16 @@ def test_more_memory_is_measured_where_more_is_taken():
     assert peak(64) <= 100
 
 
+def test_what_tensors_take_is_counted_to_the_byte_where_most_are_alive():
+    def job():
+        first = torch.ones(2**18)  # 1 MiB
+        second = first + first
+        del first
+        return second + second
+
+    assert tensor_peak(job) == 2 * 2**20
+
+
 def test_without_proc_the_highest_ever_is_taken(tmp_path):
     meter = Meter(proc=tmp_path / "nothing")
     meter.begin()
@@ -282,6 +292,7 @@ def test_the_dense_engine_takes_more_memory_in_a_process_of_its_own():
     ours, theirs = found["entries"]
     assert (ours["contender"], theirs["contender"]) == ("crvnn", "dense")
     assert theirs["bytes"] > 2 * ours["bytes"] > 0
+    assert theirs["tensors"] > 2 * ours["tensors"] > 0
     assert theirs["against"] == pytest.approx(theirs["bytes"] / ours["bytes"])
     assert ours["steps"] == theirs["steps"] > 1
     assert ours["tokens"] == 1000

@@ -43,9 +43,8 @@ class WindowScorer(Scorer):
             # The features are an affine function of left(c), so their share of the convolution is one too.
             split = window.shape[-1]
             weight, of_features = weight.split([split, weight.shape[1] - split], 1)
-            features = torch.stack([self.untouched, self.composed - self.untouched])
-            old, slope = nn.functional.linear(features, of_features).unbind()
-            mixed = nn.functional.linear(window, weight, bias + old)
+            slope = of_features @ (self.composed - self.untouched)
+            mixed = nn.functional.linear(window, weight, bias + of_features @ self.untouched)
             mixed = torch.addcmul(mixed, gained.to(mixed.dtype).unsqueeze(-1), slope)
         scores: Tensor = self.score(activation(self.activation)(mixed))
         return scores.squeeze(-1)

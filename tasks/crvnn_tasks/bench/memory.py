@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -89,6 +90,8 @@ class Request:
     batch: int = 1
     #: A sequence of random tokens instead of expressions.
     random: bool = False
+    #: Whether to do the work once more, and count what tensors take.
+    tensors: bool = False
 
     def written(self) -> str:
         """For the other process."""
@@ -100,6 +103,7 @@ class Request:
                 "lengths": [self.lengths.low, self.lengths.high],
                 "batch": self.batch,
                 "random": self.random,
+                "tensors": self.tensors,
             }
         )
 
@@ -118,6 +122,8 @@ class Peak:
     steps: float | None = None
     tokens: int | None = None
     method: str = ""
+    #: What tensors took of it at most, if that was asked for; the rest is the allocator's.
+    tensors: int | None = None
     #: Why there is no number, if there is none.
     note: str = ""
 
@@ -157,8 +163,26 @@ def measure_here(request: Request) -> Peak:
         if not out_of_memory(error):
             raise
         return Peak(None, method=meter.method, note="out of memory")
-    tokens = int(batch.sequences[0].mask.sum())
-    return Peak(meter.peak(), float(steps.double().mean()), tokens, meter.method)
+    tokens, most = int(batch.sequences[0].mask.sum()), meter.peak()
+    tensors = most if meter.cuda else None  # there, tensors are what is measured
+    if request.tensors and not meter.cuda:
+        model.zero_grad()
+        tensors = tensor_peak(lambda: perform(request.work, model, batch))
+    return Peak(most, float(steps.double().mean()), tokens, meter.method, tensors)
+
+
+def tensor_peak(job: Callable[[], object]) -> int:
+    """The most bytes that torch had allocated at once while doing a job, whatever the allocator made of it."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        job()
+    now = most = 0
+    for event in profiled.profiler.kineto_results.events():  # type: ignore[union-attr]
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    return most
 
 
 def main(arguments: list[str]) -> None:

@@ -48,6 +48,9 @@ def memory_command(
 ) -> None:
     """Measure the peak memory of one training step, every contender in a fresh process.
 
+    The peak is that of the process; beside it stands what tensors took at most. The difference is the allocator's:
+    the C library's often leaves as much again unused in holes, others (jemalloc) hardly anything.
+
     \b
     Examples:
       crvnn bench memory --lengths 1000
@@ -70,7 +73,10 @@ def memory_command(
             for span in ranges:
                 first = None
                 for name in chosen:
-                    peak = measure(Request(setup=setup, contender=name, work=work, lengths=span, batch=batch))
+                    asked = Request(
+                        setup=setup, contender=name, work=work, lengths=span, batch=batch, tensors=True
+                    )
+                    peak = measure(asked)
                     first = first or peak.bytes
                     against = peak.bytes / first if peak.bytes is not None and first else None
                     found.append(
@@ -82,6 +88,7 @@ def memory_command(
                             "contender": name,
                             "bytes": peak.bytes,
                             "against": against,
+                            "tensors": peak.tensors,
                             "steps": peak.steps,
                             "tokens": peak.tokens,
                             "measured": peak.method,
@@ -93,7 +100,17 @@ def memory_command(
     if as_json:
         print_json(results)
         return
-    columns = ("weights", "tokens", "batch", "contender", "peak MiB", f"x {chosen[0]}", "steps", "")
+    columns = (
+        "weights",
+        "tokens",
+        "batch",
+        "contender",
+        "peak MiB",
+        f"x {chosen[0]}",
+        "tensors MiB",
+        "steps",
+        "",
+    )
     rows = [
         (
             row["weights"],
@@ -102,10 +119,11 @@ def memory_command(
             row["contender"],
             mib(row["bytes"]),
             "" if row["against"] is None else f"{row['against']:.2f}",
+            mib(row["tensors"]),
             "" if row["steps"] is None else f"{row['steps']:.1f}",
             row["note"],
         )
         for row in found
     ]
-    print_table(columns, rows, right=(2, 4, 5, 6))
+    print_table(columns, rows, right=(2, 4, 5, 6, 7))
     say(f"{found[0]['measured']}; {setups[0].depth}", results)

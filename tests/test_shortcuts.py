@@ -159,7 +159,6 @@ def state_of(exists):
         eligible=eligible,
         place=place,
         rows=torch.arange(len(exists)),
-        last=torch.full((len(exists),), n - 1),
         behind=0,
         lengths=(n,) * len(exists),
     )

@@ -267,7 +267,7 @@ class Finished:
             return [True] * len(sizes), sizes, sure
         if state.nodes.is_meta:
             return [True] * len(sizes), sizes, sizes
-        willing = self.engine.willing(state.exists * state.tokens, state.nodes, state.step)
+        willing = self.engine.willing(state.exists.detach() * state.tokens, state.nodes, state.step)
         if staying is state.present and not self.engine.settles():
             return willing.tolist(), sizes, sizes
         unsure = staying & (state.exists != 1) if self.engine.settles() else staying

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
 
 from crvnn_core import MatrixNeighbourhood, Neighbourhood, Retriever
 from crvnn_core.precision import at_least_float32, wide
@@ -66,14 +67,12 @@ class _AdhocMatrices(torch.autograd.Function):
     def backward(ctx: Any, of_left: Tensor, of_right: Tensor) -> tuple[Tensor]:
         (within,) = ctx.saved_tensors
         backwards = of_left.transpose(1, 2)
-        of_gap = torch.zeros_like(within, dtype=of_right.dtype)
-        of_gap[:, 1:, 1:] = of_right
+        of_gap = pad(of_right, (1, 0, 1, 0))
         of_gap[:, 1:, :-1] -= of_right + backwards
         of_gap[:, :-1, :-1] += backwards
         of_gap = of_gap.triu_(1).mul_(within)
         of_line = wide(of_gap.sum(1) - of_gap.sum(2))[:, 1:]
-        # e_j is in every E from j on.
-        return ((of_line.sum(1, keepdim=True) - of_line.cumsum(1) + of_line).to(ctx.kind),)
+        return (of_line.flip(1).cumsum(1).flip(1).to(ctx.kind),)  # e_j is in every E from j on
 
 
 def _log_space(exists: Tensor, guard: float) -> Tensor:

@@ -42,7 +42,7 @@ class WindowScorer(Scorer):
         else:
             # The features are an affine function of left(c), so their share of the convolution is one too.
             split = window.shape[-1]
-            weight, of_features = weight.split([split, weight.shape[1] - split], 1)
+            weight, of_features = torch.split(weight, [split, weight.shape[1] - split], 1)
             slope = of_features @ (self.composed - self.untouched)
             mixed = nn.functional.linear(window, weight, bias + of_features @ self.untouched)
             mixed = torch.addcmul(mixed, gained.to(mixed.dtype).unsqueeze(-1), slope)

@@ -178,7 +178,7 @@ def tensor_peak(job: Callable[[], object]) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         job()
     now = most = 0
-    for event in profiled.profiler.kineto_results.events():  # type: ignore[union-attr]
+    for event in profiled.profiler.kineto_results.events():
         if event.name() == "[memory]":
             now += event.nbytes()
             most = max(most, now)

@@ -16,7 +16,7 @@ from crvnn_core.hard import compose_hard
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
 from crvnn_core.neighbourhoods import Adjacent, Remembered
 from crvnn_core.precision import at_least_float32, autocasting
-from crvnn_core.state import State, checked_lengths
+from crvnn_core.state import Outlook, State, checked_lengths
 from crvnn_core.trace import Recorder
 
 
@@ -90,17 +90,20 @@ class Recursion(Encoder):
         compose = self.decide(state, near) * state.eligible  # c [B, N]
         gained = near.left(compose) * state.tokens  # left(c) [B, N]
         exists = torch.addcmul(state.exists, state.exists, compose, value=-1)  # e (1 - c)
-        nodes = self._mix(near.left(state.nodes), state.nodes, gained, exists)  # [B, N, s]
-        return compose, state.advance(nodes, exists, gained)
+        after = state.advance(exists, gained)
+        if not self.halting.looks:
+            after.outlook = self.look(after)
+        after.nodes = self._mix(near.left(state.nodes), state.nodes, after)  # [B, N, s]
+        return compose, after
 
     def _recomputed(self, state: State) -> tuple[Tensor, State]:
         """The same step; the backward pass makes its intermediate results again."""
         found: tuple[Tensor, State] = checkpoint(self.step, state, use_reentrant=False)
         return found
 
-    def _mix(self, left: Tensor, nodes: Tensor, gained: Tensor, exists: Tensor) -> Tensor:
+    def _mix(self, left: Tensor, nodes: Tensor, after: State) -> Tensor:
         """Parents in the measure of left(c), the nodes as they were in the rest."""
-        where = self._changing(gained, exists)
+        gained, where = after.gained, self._changing(after)
         if where is None:
             return torch.lerp(nodes, self.compose(left, nodes), gained.to(nodes.dtype).unsqueeze(-1))
         all_nodes = nodes.flatten(0, 1)
@@ -109,16 +112,40 @@ class Recursion(Encoder):
         share = gained.flatten().index_select(0, where).to(nodes.dtype).unsqueeze(-1)
         return all_nodes.index_copy(0, where, torch.lerp(own, parent, share)).view_as(nodes)
 
-    def _changing(self, gained: Tensor, exists: Tensor) -> Tensor | None:
+    def _changing(self, after: State) -> Tensor | None:
         """The positions [m], of all sequences in a row, whose nodes change and still matter; ``None`` for all.
 
-        Counting them makes the host wait for the device, so this is done only where that costs nothing.
+        When every sequence is done, that is its last token. Counting others makes the host wait for the device, so
+        this is done only where that costs nothing.
         """
+        gained, exists = after.gained, after.exists
+        if self.shortcuts and after.outlook is not None and not after.outlook.going:
+            return after.last() + torch.arange(0, gained.numel(), gained.shape[1], device=gained.device)
         if not (self._may_leave_out(self.skip) and looking_is_free(gained)):
             return None
         weight = gained.detach() * exists.detach()
         where = (weight > self.skip).flatten().nonzero().squeeze(1)
         return where if len(where) < _WORTH * weight.numel() else None
+
+    def look(self, state: State) -> Outlook:
+        """Who goes on after a step, and which positions stay.
+
+        This is the one place in the loop where the host waits for the device.
+        """
+        within = [state.step < self.budget(length) for length in state.lengths]
+        willing, sizes = [True] * len(within), [length + 2 * state.behind for length in state.lengths]
+        unsure = sizes if state.step else [0] * len(sizes)
+        staying = self.staying(state)
+        if state.step and not state.nodes.is_meta:
+            asked = self.willing(state.exists.detach() * state.tokens, state.nodes, state.step)
+            if staying is state.present and not self.settles():
+                willing = asked.tolist()
+            else:
+                doubtful = staying & (state.exists != 1) if self.settles() else staying
+                answer, sizes, unsure = torch.stack([asked.long(), staying.sum(1), doubtful.sum(1)]).tolist()
+                willing = [bool(go_on) for go_on in answer]
+        going = [i for i, more in enumerate(within) if more and willing[i]]
+        return Outlook(staying, willing, going, sizes, unsure)
 
     def settles(self) -> bool:
         """Whether decisions can be exact, and then have no gradient that would be missed."""
@@ -238,41 +265,19 @@ class Finished:
 
     def retire(self, state: State) -> State | None:
         """Keep the results of sequences that are done; the state of the others, or ``None``."""
-        within = [state.step < self.engine.budget(length) for length in state.lengths]
-        staying = self.engine.staying(state)
-        willing, sizes, unsure = self._look(state, staying)
-        going = [i for i in range(len(within)) if within[i] and willing[i]]
+        found = state.outlook or self.engine.look(state)
+        done = sorted(set(range(len(state.lengths))) - set(found.going))
         for halted in (True, False):
-            leaving = [
-                i for i in range(len(within)) if not (within[i] and willing[i]) and willing[i] != halted
-            ]
+            leaving = [i for i in done if found.willing[i] != halted]
             if leaving:
                 self.collect(state, leaving, halted)
-        if not going:
+        if not found.going:
             return None
-        left, n = [sizes[i] for i in going], staying.shape[1]
-        whole = not any(unsure[i] for i in going)  # then everything else must leave
-        if len(going) < len(within) or (min(left) < n if whole else max(left) < _WORTH * n):
-            state = state.narrow(going, staying, max(left))
+        left, n = [found.sizes[i] for i in found.going], found.staying.shape[1]
+        whole = not any(found.unsure[i] for i in found.going)  # then everything else must leave
+        if done or (min(left) < n if whole else max(left) < _WORTH * n):
+            state = state.narrow(found.going, found.staying, max(left))
         return replace(state, whole=True) if whole else state
-
-    def _look(self, state: State, staying: Tensor) -> tuple[list[bool], list[int], list[int]]:
-        """Which sequences the halting lets go on, and how many positions of each stay, and how many of these may not
-        exist.
-
-        This is the one place in the loop where the host waits for the device.
-        """
-        sizes, sure = [length + 2 * state.behind for length in state.lengths], [0] * len(state.lengths)
-        if state.step == 0:
-            return [True] * len(sizes), sizes, sure
-        if state.nodes.is_meta:
-            return [True] * len(sizes), sizes, sizes
-        willing = self.engine.willing(state.exists.detach() * state.tokens, state.nodes, state.step)
-        if staying is state.present and not self.engine.settles():
-            return willing.tolist(), sizes, sizes
-        unsure = staying & (state.exists != 1) if self.engine.settles() else staying
-        answer, sizes, doubts = torch.stack([willing.long(), staying.sum(1), unsure.sum(1)]).tolist()
-        return [bool(go_on) for go_on in answer], sizes, doubts
 
     def collect(self, state: State, leaving: list[int], halted: bool) -> None:
         """Keep the results of these sequences."""

@@ -54,7 +54,8 @@ def compose_hard(
         willing = engine.willing(exists, state.nodes, state.step + 1)
         made, willing = torch.stack([joins.sum(1), willing]).tolist()
         nodes = _joined(engine, state.nodes, gained, sum(made))
-        state = state.advance(nodes, chance, gained.to(chance.dtype))
+        state = state.advance(chance, gained.to(chance.dtype))
+        state.nodes = nodes
         if recorder is not None:
             recorder.record(state, joins, exists)
         left = [count - joined for count, joined in zip(left, made, strict=True)]

@@ -121,6 +121,9 @@ class Halting(nn.Module, ABC):
 
     #: No sequence takes more steps than this, whatever ``forward`` says; ``None`` for no limit.
     limit: int | None = None
+    #: Whether it looks at the vectors. One that does not is asked before they are made, and where nobody goes on only
+    #: those of last tokens are.
+    looks: bool = True
 
     if TYPE_CHECKING:
 

@@ -14,6 +14,17 @@ from crvnn_core.precision import wide
 
 
 @dataclass(eq=False)
+class Outlook:
+    """Who goes on after a step, and what stays of each of B sequences; known before the nodes are made."""
+
+    staying: Tensor  # [B, N] bool: positions that go on
+    willing: list[bool]  # whether the halting lets the sequence go on
+    going: list[int]  # the sequences that do, as their steps have not run out either
+    sizes: list[int]  # positions that stay
+    unsure: list[int]  # how many of these may not exist
+
+
+@dataclass(eq=False)
 class State:
     """B sequences that are still going on, over N positions: START, tokens, END, padding."""
 
@@ -30,12 +41,13 @@ class State:
     lengths: tuple[int, ...]  # tokens of each sequence, known on the host
     step: int = 0
     whole: bool = True  # whether every position that is not padding is known to exist for sure
+    outlook: Outlook | None = None  # who goes on from here, if that is known already
 
-    def advance(self, nodes: Tensor, exists: Tensor, gained: Tensor) -> State:
-        """The state after one step."""
+    def advance(self, exists: Tensor, gained: Tensor) -> State:
+        """The state after one step, but for its nodes."""
         after = copy(self)  # quicker than ``replace``, once a step
-        after.nodes, after.exists, after.gained = nodes, exists, gained
-        after.step, after.whole = self.step + 1, False
+        after.exists, after.gained = exists, gained
+        after.step, after.whole, after.outlook = self.step + 1, False, None
         return after
 
     def last(self) -> Tensor:

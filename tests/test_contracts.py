@@ -293,6 +293,13 @@ class SeededHalting(PlainHalting):
         return super().forward(exists, vectors, step) & self.secret
 
 
+class PeekingHalting(PlainHalting):
+    looks = False
+
+    def forward(self, exists, vectors, step):
+        return super().forward(exists, vectors, step) & (vectors.abs().amax((1, 2)) > 0.01)
+
+
 class LimitedHalting(PlainHalting):
     limit = 0
 
@@ -711,6 +718,7 @@ BROKEN = [
         "",
     ),
     ("halting_is_deterministic", MoodyHalting, ""),
+    ("halting_looks_if_it_must", PeekingHalting, "looks"),
     ("halting_can_be_saved", SeededHalting, ""),
     (
         "encoder_gives_one_vector_a_sequence",

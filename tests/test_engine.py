@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import crvnn_core.engine
 from crvnn_core import Cell, ContractError, Halting, InputError, Recursion, assemble, read_spec
+from crvnn_core.state import Outlook
 from crvnn_core.testing import strategies
 from crvnn_core.testing.oracles import compose_along
 from crvnn_core.testing.parts import (
@@ -206,13 +207,13 @@ def test_a_halted_sequence_is_no_longer_worked_on():
 
     class Watched(PlainCell):
         def forward(self, left, right):
-            seen.append(tuple(right.shape[:2]))
+            seen.append(right.shape[:-1].numel())
             return super().forward(left, right)
 
     mask = torch.arange(12) < torch.tensor([[3], [12], [6]])
     encoding = engine(cell=Watched(4), halting=Never())(torch.randn(3, 12, 4), mask)
     assert encoding.steps.tolist() == [2, 11, 5]
-    assert seen == [(3, 12)] * 2 + [(2, 12)] * 3 + [(1, 12)] * 6
+    assert seen == [3 * 12] * 2 + [2 * 12] * 3 + [12] * 5 + [1]  # in the very last step, one node is wanted
 
 
 def test_positions_that_only_finished_sequences_had_are_dropped():
@@ -368,14 +369,19 @@ def test_negative_settings_are_refused(option):
     "decision", ["sigmoid", "modulated", "tempered", "gumbel-sigmoid", "straight-through", "stretched"]
 )
 @pytest.mark.parametrize("retriever", RETRIEVERS)
-def test_a_step_never_makes_the_host_wait(catalog, monkeypatch, retriever, decision):
+def test_a_step_makes_the_host_wait_only_to_see_who_goes_on(catalog, monkeypatch, retriever, decision):
     spec = read_spec(catalog, parts={"retriever": retriever, "decision": decision}, sets=["model.width=4"])
     model = assemble(spec, catalog).model.encoder
     state = model.begin(*tokens(6, 4))
+    looks = []
+    monkeypatch.setattr(
+        model, "look", lambda state: looks.append(1) or Outlook(state.present, [True], [0], [8], [8])
+    )
     monkeypatch.setattr(crvnn_core.engine, "looking_is_free", lambda values: False)  # as on a GPU
     for name in ("item", "tolist", "__bool__", "__float__", "__int__", "__index__", "nonzero", "cpu"):
         monkeypatch.setattr(torch.Tensor, name, _waits)
     model.step(state)
+    assert looks == [1]
     assert model.to("meta").step(model.begin(*(t.to("meta") for t in tokens(6, 4))))[0].is_meta
 
 

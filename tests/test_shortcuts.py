@@ -143,6 +143,24 @@ def test_a_tolerance_bounds_the_change(option):
     assert changes[2] < 1e-5
 
 
+class Looking(Threshold):
+    """The same halting, asked when everything has been made."""
+
+    looks = True
+
+
+@pytest.mark.parametrize("decision", [Modulated, Stretched, StraightThrough])
+@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=3), seed=st.integers(0, 5))
+@settings(max_examples=15)
+def test_the_last_step_makes_what_is_wanted_and_changes_nothing(decision, lengths, seed):
+    made = {}
+    for halting in (Threshold, Looking):
+        encoder = model(decision(), seed=seed, sharpness=5.0)
+        encoder.halting = halting()
+        made[halting] = outcome(encoder, *batch(lengths, seed))
+    assert_same(made[Threshold], made[Looking])
+
+
 def state_of(exists):
     n = exists.shape[1]
     eligible = torch.ones_like(exists, dtype=torch.bool)

@@ -78,6 +78,17 @@ def check_halting_works_under_autocast(component: Component) -> None:
     assert going.tolist() == _ask(halting, exists).tolist()
 
 
+def check_halting_looks_if_it_must(component: Component) -> None:
+    """A halting that says it does not look at the vectors gives the same answer whatever they are."""
+    halting = build(component)
+    if halting.looks:
+        return
+    exists = existences(padded()) ** 4
+    for vectors in (torch.zeros(*exists.shape, WIDTH), 100 * random(*exists.shape, WIDTH)):
+        answer = halting(exists, vectors, 3).tolist()
+        assert answer == _ask(halting, exists, 3).tolist(), "it looks at the vectors; 'looks' must be true"
+
+
 def check_halting_is_deterministic(component: Component) -> None:
     """In evaluation the same input gives the same answer twice."""
     exists = existences(padded()) ** 4
@@ -100,6 +111,7 @@ HALTING_CHECKS = (
     check_halting_has_a_sensible_limit,
     check_halting_runs_on_any_device,
     check_halting_works_under_autocast,
+    check_halting_looks_if_it_must,
     check_halting_is_deterministic,
     check_halting_can_be_saved,
 )

@@ -14,6 +14,8 @@ class Threshold(Halting):
     :param epsilon: what counts as gone.
     """
 
+    looks = False
+
     def __init__(self, epsilon: float = 0.01) -> None:
         super().__init__()
         if not 0 <= epsilon < 1:
@@ -26,6 +28,8 @@ class Threshold(Halting):
 
 class Never(Halting):
     """Lets every sequence take as many steps as it can."""
+
+    looks = False
 
     def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
         return torch.ones(len(exists), dtype=torch.bool, device=exists.device)

@@ -137,6 +137,21 @@ def test_type_a_sequence_and_step_through_it(page, explorer):
     assert page.inner_text("#where") == f"step 4 of {steps}"
 
 
+@pytest.mark.parametrize(
+    ("chance", "shown"),
+    [
+        (1, "100 %"),
+        (0.9997, "99.97 %"),
+        (0.99999, "99.999 %"),
+        (0.995, "99.5 %"),
+        (0.42, "42 %"),
+        (0.004, "0.4 %"),
+    ],
+)
+def test_what_is_not_certain_is_never_called_100_percent(page, chance, shown):
+    assert page.evaluate("async x => (await import('/static/dom.js')).percent(x)", chance) == shown
+
+
 def test_play_and_pause(page):
     type_in(page, TEXT)
     page.clock.install()

@@ -39,7 +39,9 @@ export function short(value) {
 }
 
 export function percent(value) {
-  const text = (100 * value).toFixed(value > 0.0995 && value < 0.9895 ? 0 : 1);
+  let digits = value > 0.0995 && value < 0.9895 ? 0 : 1;
+  while (value < 1 && digits < 6 && Number((100 * value).toFixed(digits)) >= 100) digits += 1; // not all is not 100
+  const text = (100 * value).toFixed(digits);
   return `${text.replace(/\.0$/, "")} %`;
 }
 

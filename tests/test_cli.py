@@ -257,7 +257,7 @@ def test_an_unknown_component_is_an_error_that_knows_the_nearest(command):
 def test_check_prints_a_line_a_promise():
     text = run("check", "halting", "threshold").stdout
     assert "kept    The answer is one bool for each sequence." in text
-    assert re.search(r"halting threshold \(crvnn \S+\): 8 of 8 promises kept\n$", text)
+    assert re.search(r"halting threshold \(crvnn \S+\): 9 of 9 promises kept\n$", text)
     assert "BROKEN" not in text
 
 
@@ -265,7 +265,7 @@ def test_check_prints_json_for_machines():
     said = json.loads(run("check", "halting", "never", "--json").stdout)
     outcomes = said["results"]
     assert (said["slot"], said["name"], said["package"].split()[0]) == ("halting", "never", "crvnn")
-    assert len(outcomes) == 8
+    assert len(outcomes) == 9
     assert all(outcome["kept"] and outcome["reason"] == "" for outcome in outcomes)
 
 

@@ -56,6 +56,7 @@ def demo(steps: int, seed: int) -> None:
     click.echo(
         "\nThis was a glimpse; a model that was trained for two hours comes with the package. Next:\n"
         "  crvnn predict listops '[MAX 1 [SM 7 5 ] 2 ]' --trees   asks it\n"
+        "  crvnn explore listops                                  shows in a browser what it does\n"
         "  crvnn train tasks/specs/from-file.toml                 trains on a CSV file like one of yours\n"
         "  crvnn assemble --help                                  tells how to compose a variant"
     )

@@ -9,7 +9,7 @@ import torch
 from hypothesis import settings
 
 import small
-from crvnn_core import create_plugin_manager, host, read_catalog, train
+from crvnn_core import create_plugin_manager, host, load, read_catalog, train
 
 torch.set_num_threads(1)
 
@@ -50,6 +50,18 @@ def letters_run(tmp_path_factory):
 def pairs_run(tmp_path_factory):
     """A run directory of a model for pairs; to be copied before it is changed."""
     return _trained(tmp_path_factory, "task=pairs", "training.steps=10")
+
+
+@pytest.fixture(scope="module")
+def letters(letters_run, small_catalog):
+    """The model that knows its letters, loaded."""
+    return load(letters_run, small_catalog)
+
+
+@pytest.fixture(scope="module")
+def pairs(pairs_run, small_catalog):
+    """The model for pairs, loaded."""
+    return load(pairs_run, small_catalog)
 
 
 @pytest.fixture(scope="session")

@@ -11,19 +11,11 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from calling import run
 from crvnn_core import SLOTS
 from crvnn_core.cli import _COMMANDS, main
 
 QUICK = ["--set", "model.width=8", "--set", "task.max_tokens=12"]
-
-
-def run(*args, code=0):
-    """Run the command line in this process, and make sure of its exit code."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="crvnn")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
 
 
 def crvnn(*args, cwd, **variables):

@@ -5,25 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calling import run
 from crvnn_core import CrvnnError, InputError
-from crvnn_core.cli import main
 from crvnn_core.comparing import Spread, compare, percent
 from crvnn_core.reporting.records import Record, differences, flat, read_runs, shortened, variants
 from crvnn_core.run import RunDirectory
 from small import PLUGIN
-
-
-def run(*args, code=0):
-    """Run the command line in this process, and make sure of its exit code."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="crvnn")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import small
+from calling import run
 from crvnn_core import CrvnnError, Example, InputError, train
-from crvnn_core.cli import main
 from crvnn_core.cli.session import counting
 from crvnn_core.reporting.gathering import gather
 from crvnn_core.reporting.page import page
@@ -20,15 +19,6 @@ from small import PLUGIN, Letters
 
 EVIL = '<img src=x onerror="alert(1)">'
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
-
-
-def run(*args, code=0):
-    """Run the command line in this process, and make sure of its exit code."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="crvnn")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
 
 
 class Outline(HTMLParser):

@@ -7,22 +7,12 @@ import statistics
 import time
 
 import pytest
-from click.testing import CliRunner
 
+from calling import run
 from crvnn_core import checkpoint, load
-from crvnn_core.cli import main
 from crvnn_core.cli.train import spread
 from crvnn_core.run import RunDirectory
 from small import PLUGIN, begin, differences, leaves, metrics_of, options, same
-
-
-def run(*args, code=0, stdin=None):
-    """Run the command line in this process, and make sure of its exit code."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="crvnn", input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture(autouse=True)

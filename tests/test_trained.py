@@ -26,17 +26,6 @@ from crvnn_core import (
 from crvnn_core.trees import Tree
 from small import Letters, catalog_with, leaves, variant
 
-
-@pytest.fixture(scope="module")
-def letters(letters_run, small_catalog):
-    return load(letters_run, small_catalog)
-
-
-@pytest.fixture(scope="module")
-def pairs(pairs_run, small_catalog):
-    return load(pairs_run, small_catalog)
-
-
 TEXTS = ["a b", "c d e f", "f", "b b b", "e a c d", "d", "c c a"]
 
 

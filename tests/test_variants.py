@@ -12,11 +12,6 @@ from small import variant as small_variant
 TEXTS = ["a b c", "c d e f a", "f", "e a c d b b"]
 
 
-@pytest.fixture(scope="module")
-def letters(letters_run, small_catalog):
-    return load(letters_run, small_catalog)
-
-
 def chances(trained):
     return torch.tensor([list(answer.probabilities.values()) for answer in trained.predict(TEXTS)])
 

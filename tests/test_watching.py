@@ -14,16 +14,6 @@ from crvnn_core.watching import neighbours, watch
 from small import variant as small_variant
 
 
-@pytest.fixture(scope="module")
-def letters(letters_run, small_catalog):
-    return load(letters_run, small_catalog)
-
-
-@pytest.fixture(scope="module")
-def pairs(pairs_run, small_catalog):
-    return load(pairs_run, small_catalog)
-
-
 @settings(max_examples=15)
 @given(st.lists(st.sampled_from("abcdefx"), min_size=1, max_size=9), st.booleans())
 def test_what_is_watched_is_what_is_predicted(letters, tokens, hard):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from crvnn_core.cli.ask import task_option
 from crvnn_core.cli.session import Session, counting, pass_session, plugin_option
 
 
@@ -41,13 +42,7 @@ from crvnn_core.cli.session import Session, counting, pass_session, plugin_optio
 @click.option(
     "--text", "texts", multiple=True, metavar="TEXT", help="Show this text as well. May be repeated."
 )
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a value of the task, as task.directory=data.",
-)
+@task_option
 @plugin_option
 @pass_session
 def report_command(

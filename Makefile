@@ -17,6 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "crvnn needs Python 3.11 or later; try 'make PYTHON=python3.11 $(MAKECMDGOALS)'" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/crvnn native --build || echo "(Kernels are an option: everything works without them.)"
 	@touch $@
 
 demo: $(READY)  ## assemble a model, train it for about a minute, and let it answer

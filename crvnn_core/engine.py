@@ -14,7 +14,9 @@ from torch.utils.checkpoint import checkpoint
 from crvnn_core.errors import ContractError
 from crvnn_core.hard import compose_hard
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
-from crvnn_core.neighbourhoods import Adjacent, Remembered
+from crvnn_core.native import ready
+from crvnn_core.native.along import Along
+from crvnn_core.neighbourhoods import Remembered, adjacent
 from crvnn_core.precision import at_least_float32, autocasting
 from crvnn_core.state import Outlook, State, checked_lengths
 from crvnn_core.trace import Recorder
@@ -87,9 +89,9 @@ class Recursion(Encoder):
     def step(self, state: State) -> tuple[Tensor, State]:
         """One pass over every sequence: the composition probabilities, and the state after them."""
         near = self._neighbours(state)
-        compose = self.decide(state, near) * state.eligible  # c [B, N]
-        gained = near.left(compose) * state.tokens  # left(c) [B, N]
-        exists = torch.addcmul(state.exists, state.exists, compose, value=-1)  # e (1 - c)
+        compose, gained, exists = _advance(
+            self.decide(state, near), near, state
+        )  # c, left(c), e (1 - c) [B, N]
         after = state.advance(exists, gained)
         if not self.halting.looks:
             after.outlook = self.look(after)
@@ -105,12 +107,9 @@ class Recursion(Encoder):
         """Parents in the measure of left(c), the nodes as they were in the rest."""
         gained, where = after.gained, self._changing(after)
         if where is None:
-            return torch.lerp(nodes, self.compose(left, nodes), gained.to(nodes.dtype).unsqueeze(-1))
-        all_nodes = nodes.flatten(0, 1)
-        own = all_nodes.index_select(0, where)
-        parent = self.compose(left.flatten(0, 1).index_select(0, where), own)
-        share = gained.flatten().index_select(0, where).to(nodes.dtype).unsqueeze(-1)
-        return all_nodes.index_copy(0, where, torch.lerp(own, parent, share)).view_as(nodes)
+            return _blend(nodes, self.compose(left, nodes), gained)
+        children, own = _pick(left, nodes, where)
+        return _blend_some(nodes, own, self.compose(children, own), gained, where)
 
     def _changing(self, after: State) -> Tensor | None:
         """The positions [m], of all sequences in a row, whose nodes change and still matter; ``None`` for all.
@@ -165,12 +164,12 @@ class Recursion(Encoder):
 
     def _neighbours(self, state: State) -> Neighbourhood:
         if state.whole and self.shortcuts:
-            return Remembered(Adjacent(state.present))
+            return adjacent(state.present, state.exists)
         near = self.retriever(state.exists, state.present)
         if not isinstance(near, Neighbourhood):
             kinds = f"{type(self.retriever).__name__} returned a {type(near).__name__}"
             raise ContractError(f"retriever {kinds}, not a Neighbourhood", "retriever")
-        return Remembered(near)
+        return near if isinstance(near, Along) else Remembered(near)
 
     def decide(self, state: State, near: Neighbourhood) -> Tensor:
         """Composition probabilities c [B, N]."""
@@ -246,6 +245,41 @@ class Recursion(Encoder):
 
 #: Leaving positions out costs a little copying, so it is done when at most this part of them is left.
 _WORTH = 0.9
+
+
+def _advance(compose: Tensor, near: Neighbourhood, state: State) -> tuple[Tensor, Tensor, Tensor]:
+    """c where it may be, left(c), and what exists then: e (1 - c) [B, N]."""
+    if isinstance(near, Along) and ready(compose, state.exists) is not None:
+        return near.advance(compose, state.exists, state.eligible, state.tokens)
+    compose = compose * state.eligible
+    gained = near.left(compose) * state.tokens
+    return compose, gained, torch.addcmul(state.exists, state.exists, compose, value=-1)
+
+
+def _pick(one: Tensor, two: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows [m, s] of two tensors [B, N, s] at the same places [m], counted through all sequences."""
+    if (kernels := ready(one, two)) is not None:
+        found: tuple[Tensor, Tensor] = kernels.pick(one.contiguous(), two.contiguous(), where)
+        return found
+    return one.flatten(0, 1).index_select(0, where), two.flatten(0, 1).index_select(0, where)
+
+
+def _blend(nodes: Tensor, parents: Tensor, gained: Tensor) -> Tensor:
+    """Parents in the measure of left(c), nodes in the rest."""
+    if (kernels := ready(nodes, parents, gained)) is not None:
+        found: Tensor = kernels.blend(nodes.contiguous(), parents.contiguous(), gained.contiguous(), None)
+        return found
+    return torch.lerp(nodes, parents, gained.to(nodes.dtype).unsqueeze(-1))
+
+
+def _blend_some(nodes: Tensor, own: Tensor, parents: Tensor, gained: Tensor, where: Tensor) -> Tensor:
+    """The same where there are parents [m, s] only of those nodes that stand at some places; ``own`` are these."""
+    if (kernels := ready(nodes, parents, gained)) is not None:
+        found: Tensor = kernels.blend(nodes.contiguous(), parents.contiguous(), gained.contiguous(), where)
+        return found
+    share = gained.flatten().index_select(0, where).to(nodes.dtype).unsqueeze(-1)
+    mixed = torch.lerp(own, parents, share)
+    return nodes.flatten(0, 1).index_copy(0, where, mixed).view_as(nodes)
 
 
 def looking_is_free(values: Tensor) -> bool:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from crvnn_core.interfaces import Encoding
-from crvnn_core.neighbourhoods import Adjacent
+from crvnn_core.native import ready
+from crvnn_core.neighbourhoods import adjacent
 from crvnn_core.state import State
 from crvnn_core.trace import Recorder
 
@@ -40,21 +41,15 @@ def compose_hard(
             over or state.step >= engine.budget(length)
             for over, length in zip(closing, state.lengths, strict=True)
         ]
-        near = Adjacent(state.present)
-        chance = state.exists * (1 - engine.decide(state, near))
-        ready = chance <= 0.5
-        if any(closing):
-            ready = ready | torch.tensor(closing, device=mask.device).unsqueeze(1)
-        wish = state.eligible & ready
-        joins = wish & ~near.left(wish)
-        gained, staying = near.left(joins), state.present & ~joins
-        exists = (staying & state.tokens).to(chance.dtype)
+        over = torch.tensor(closing, device=mask.device) if any(closing) else None
+        joined = _join(engine.decide(state, adjacent(state.present, state.exists)), state, over)
+        chance, joins, gained, staying, exists = joined
         # The host's one look in a step: how many join, and which sequences the halting lets go on. It comes before
         # the parents are made, so a halting that looks at the nodes sees those of the step before.
         willing = engine.willing(exists, state.nodes, state.step + 1)
         made, willing = torch.stack([joins.sum(1), willing]).tolist()
         nodes = _joined(engine, state.nodes, gained, sum(made))
-        state = state.advance(chance, gained.to(chance.dtype))
+        state = state.advance(chance, gained)
         state.nodes = nodes
         if recorder is not None:
             recorder.record(state, joins, exists)
@@ -62,6 +57,27 @@ def compose_hard(
         sizes = [size - joined for size, joined in zip(sizes, made, strict=True)]
         closing = [over or not go_on for over, go_on in zip(closing, willing, strict=True)]
     return finished.encoding(recorder)
+
+
+def _join(compose: Tensor, state: State, closing: Tensor | None) -> tuple[Tensor, ...]:
+    """From c [B, N]: the chance now, who joins, who receives (as numbers), who stays, which tokens do (as numbers)."""
+    if (kernels := ready(compose, state.exists)) is not None:
+        given = [value.contiguous() for value in (compose, state.exists, state.eligible, state.tokens)]
+        found: tuple[Tensor, ...] = kernels.join(*given, state.present.contiguous(), closing)
+        return found
+    chance = state.exists * (1 - compose)
+    surely = chance <= 0.5
+    if closing is not None:
+        surely = surely | closing.unsqueeze(1)
+    wish = state.eligible & surely
+    joins = wish & ~_shifted(wish)
+    staying = state.present & ~joins
+    return chance, joins, _shifted(joins).to(chance.dtype), staying, (staying & state.tokens).to(chance.dtype)
+
+
+def _shifted(flags: Tensor) -> Tensor:
+    """Each position's left neighbour's flag [B, N]."""
+    return torch.cat([flags.new_zeros(len(flags), 1), flags[:, :-1]], 1)
 
 
 def _joined(engine: Recursion, nodes: Tensor, gained: Tensor, made: int) -> Tensor:

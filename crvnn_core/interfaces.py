@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from attrs import frozen
 from torch import Tensor, nn
 
@@ -40,6 +41,10 @@ class Neighbourhood(ABC):
             lefts.append(self.left(lefts[-1]))
             rights.append(self.right(rights[-1]))
         return [*lefts[:0:-1], *rights]
+
+    def stacked(self, values: Tensor, reach: int) -> Tensor:
+        """The same side by side [B, n, (2 reach + 1) d], for values [B, n, d]."""
+        return torch.cat(self.window(values, reach), -1)
 
 
 class Retriever(nn.Module, ABC):

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core.interfaces import Neighbourhood
+from crvnn_core.native.along import along
 from crvnn_core.precision import at_least_float32, autocasting, full_precision
 
 
@@ -58,6 +59,15 @@ class Adjacent(Neighbourhood):
 
     def right(self, values: Tensor) -> Tensor:
         return self.window(values, 1)[2]
+
+
+def adjacent(present: Tensor, exists: Tensor) -> Neighbourhood:
+    """Neighbours where everything but the padding exists, which remember what they were asked.
+
+    :param exists: of the type that answers are to have.
+    """
+    near = along(present.to(torch.float32)) if exists.dtype is torch.float32 else None
+    return near or Remembered(Adjacent(present))
 
 
 class Remembered(Neighbourhood):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from crvnn_core.errors import InputError
+from crvnn_core.native import ready
 from crvnn_core.precision import wide
 
 
@@ -77,21 +78,19 @@ class State:
         if rest is not self:
             staying = staying.index_select(0, torch.tensor(chosen, device=staying.device))
         order, present, flat = _places(staying, size)
-        nodes = rest.nodes.flatten(0, 1).index_select(0, flat.flatten())
-
-        def kept(values: Tensor) -> Tensor:
-            found = values.gather(1, order)
-            return found if len(order) == 1 else found * present  # one sequence alone has no padding
-
+        nodes, exists, gained = _kept(rest.nodes, rest.exists, rest.gained, flat)
+        tokens, eligible = rest.tokens.gather(1, order), rest.eligible.gather(1, order)
+        if len(order) > 1:  # one sequence alone has no padding
+            exists, tokens, eligible = exists * present, tokens & present, eligible & present
         return replace(
             rest,
-            nodes=nodes.view(*order.shape, -1),
-            exists=kept(rest.exists),
-            gained=rest.gained.gather(1, order),
+            nodes=nodes,
+            exists=exists,
+            gained=gained,
             lost=None if rest.lost is None else _lost(rest.lost, rest.exists, staying, order) * present,
             present=present,
-            tokens=kept(rest.tokens),
-            eligible=kept(rest.eligible),
+            tokens=tokens,
+            eligible=eligible,
             place=rest.place.gather(1, order),
         )
 
@@ -113,6 +112,19 @@ def _places(staying: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
     order = staying.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
     first = torch.arange(0, staying.numel(), staying.shape[1], device=order.device).unsqueeze(1)
     return order, staying.gather(1, order), order + first
+
+
+def _kept(nodes: Tensor, exists: Tensor, gained: Tensor, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What stands at some places [B, size], counted through all sequences."""
+    if (kernels := ready(nodes, exists, gained)) is not None:
+        found: tuple[Tensor, Tensor, Tensor] = kernels.narrow(
+            nodes.contiguous(), exists.contiguous(), gained.contiguous(), flat
+        )
+        return found
+    index = flat.flatten()
+    some = nodes.flatten(0, 1).index_select(0, index).view(*flat.shape, -1)
+    there, new = (values.flatten().index_select(0, index).view(flat.shape) for values in (exists, gained))
+    return some, there, new
 
 
 def _lost(lost: Tensor, exists: Tensor, staying: Tensor, order: Tensor) -> Tensor:

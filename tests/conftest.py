@@ -10,6 +10,7 @@ from hypothesis import settings
 
 import small
 from crvnn_core import create_plugin_manager, host, load, read_catalog, train
+from crvnn_core.native import kernels, without
 
 torch.set_num_threads(1)
 
@@ -27,6 +28,18 @@ settings.load_profile("crvnn")
 def catalog():
     """Everything that is installed."""
     return read_catalog(create_plugin_manager())
+
+
+@pytest.fixture(params=["kernels", "torch"])
+def by(request):
+    """Once with the native kernels, once by torch alone; for modules, ``pytestmark = usefixtures("by")``."""
+    if request.param == "kernels":
+        if kernels() is None:
+            pytest.skip("the native kernels are not built ('crvnn native --build')")
+        yield
+    else:
+        with without():
+            yield
 
 
 @pytest.fixture(autouse=True)

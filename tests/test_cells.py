@@ -6,6 +6,8 @@ from torch import nn
 
 from crvnn_plugins.cells import GatedCell, GRUCell, LSTMCell, RNNCell
 
+pytestmark = pytest.mark.usefixtures("by")
+
 LEFT, RIGHT = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
 
 

@@ -24,6 +24,8 @@ from crvnn_plugins.haltings import FixedDepth, Never, Threshold
 from crvnn_plugins.retrievers.interval import Adhoc
 from crvnn_plugins.retrievers.windowed import Windowed
 
+pytestmark = pytest.mark.usefixtures("by")
+
 RETRIEVERS = ("adhoc", "adhoc-dense", "log-space", "log-space-dense", "windowed")
 
 

@@ -18,6 +18,8 @@ from crvnn_plugins.haltings import FixedDepth, Never, Threshold
 from crvnn_plugins.retrievers.interval import Adhoc
 from crvnn_plugins.scorers import WindowScorer
 
+pytestmark = pytest.mark.usefixtures("by")
+
 
 def model(width=4, *, sharpness=10.0, seed=2, hard=True, **parts):
     torch.manual_seed(seed)

@@ -11,6 +11,8 @@ from crvnn_plugins.retrievers.interval import Adhoc
 from crvnn_plugins.retrievers.scan import LogSpace, linear_scan
 from crvnn_plugins.retrievers.windowed import Windowed
 
+pytestmark = pytest.mark.usefixtures("by")
+
 TWINS = {
     "adhoc": (Adhoc(small=0), AdhocDense()),
     "adhoc in float64": (Adhoc("float64", small=0), AdhocDense()),
@@ -118,10 +120,15 @@ def test_gradients_agree_with_the_dense_twin(name, exists, data):
 
 
 def _near_a_kink(exists):
-    """Whether some run of positions sums to 1 but for rounding: there Eq. 5 has no derivative but one to each side."""
+    """Whether some run of positions sums to 1 but for rounding: there Eq. 5 has no derivative but one to each side.
+
+    Where every sum is exact, it is clear on which side everybody is.
+    """
+    if torch.equal((exists * 2**20).round(), exists * 2**20):
+        return False
     sums = torch.nn.functional.pad(exists.cumsum(1), (1, 0))
     gaps = sums.unsqueeze(2) - sums.unsqueeze(1)
-    return bool(((gaps.abs() - 1).abs() < 1e-9).logical_and((gaps.abs() - 1) != 0).any())
+    return bool(((gaps.abs() - 1).abs() < 1e-9).any())
 
 
 @pytest.mark.parametrize("name", ["adhoc", "adhoc in float64", "log-space"])

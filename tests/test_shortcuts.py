@@ -18,6 +18,8 @@ from crvnn_plugins.retrievers.scan import LogSpace
 from crvnn_plugins.retrievers.windowed import Windowed
 from crvnn_plugins.scorers import WindowScorer
 
+pytestmark = pytest.mark.usefixtures("by")
+
 WIDTH = 6
 RETRIEVERS = {
     "adhoc": lambda: Adhoc(small=0),

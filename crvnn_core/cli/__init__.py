@@ -20,6 +20,7 @@ _COMMANDS = {
     "describe": "crvnn_core.cli.catalog:describe_command",
     "eval": "crvnn_core.cli.ask:eval_command",
     "list": "crvnn_core.cli.catalog:list_command",
+    "native": "crvnn_core.cli.native:native_command",
     "new": "crvnn_core.cli.new:new_command",
     "parse": "crvnn_core.cli.parse:parse_command",
     "predict": "crvnn_core.cli.ask:predict_command",

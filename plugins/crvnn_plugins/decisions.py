@@ -9,12 +9,16 @@ import torch
 from torch import Tensor
 
 from crvnn_core import Decision, Neighbourhood, Scheduled
+from crvnn_core.native import FORMS, ready
+from crvnn_core.native.along import Along
 
 Modulation = Literal["none", "paper", "reference"]
 
 
 def relax(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation) -> Tensor:
     """A sigmoid, in which neighbours may hold each other back; 0 where not eligible."""
+    if modulation in FORMS and isinstance(near, Along) and ready(scores) is not None:
+        return near.modulated(scores, eligible, modulation)
     if modulation == "none":
         chosen = torch.sigmoid(scores)
     elif modulation == "paper":

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from crvnn_core import Neighbourhood, Scorer
+from crvnn_core.native import KINDS, as_made, ready
 from crvnn_plugins.activations import Activation, activation
 from crvnn_plugins.layers import linear
 
@@ -33,10 +34,23 @@ class WindowScorer(Scorer):
         self.untouched = nn.Parameter(torch.randn(transition)) if transition else None
 
     def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
-        window = torch.cat(
-            near.window(vectors, self.reach), -1
-        )  # left_m ... left_1, self, right_1 ... right_m
+        window = near.stacked(vectors, self.reach)  # left_m ... left_1, self, right_1 ... right_m
         weight, bias = self.convolution.weight, self.convolution.bias
+        score = self.score
+        if as_made(self.convolution, score) and (kernels := ready(window, gained, weight)) is not None:
+            kind = KINDS.index(self.activation)
+            features = (self.composed, self.untouched)
+            found: Tensor = kernels.scored(
+                window.contiguous(),
+                gained.contiguous(),
+                weight,
+                bias,
+                score.weight,
+                score.bias,
+                *features,
+                kind,
+            )
+            return found
         if self.composed is None or self.untouched is None:
             mixed = nn.functional.linear(window, weight, bias)
         else:

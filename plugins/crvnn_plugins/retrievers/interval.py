@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Neighbourhood, Retriever
+from crvnn_core.native.along import along
 from crvnn_plugins.retrievers.dense import adhoc_matrices
 from crvnn_plugins.retrievers.precision import prefix_sums
 from crvnn_plugins.retrievers.runs import BlockSums, Runs, Segments, block_weights, first_rows, unit_weights
@@ -41,6 +42,8 @@ class Adhoc(Retriever):
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
         exists = exists * mask
+        if self.accumulate == "auto" and (near := along(exists)) is not None:
+            return near
         auto = exists.device.type == "mps"
         pairs = auto if self.accumulate == "auto" else self.accumulate == "float32-pairs"
         if exists.shape[1] <= self.small and not pairs:  # the matrices come from float64

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attrs import define, field
+from torch import Tensor
 
 from crvnn_core import (
     Catalog,
     CrvnnError,
     Encoder,
+    Encoding,
     Model,
     Recursion,
     UnknownNameError,
@@ -22,6 +24,7 @@ from crvnn_core import (
     read_spec,
 )
 from crvnn_core.errors import nearest
+from crvnn_core.native import without
 from crvnn_plugins.decisions import Stretched
 from crvnn_tasks.bench.setup import UNTRAINED, Setup
 from crvnn_tasks.listops_language import VOCABULARY
@@ -30,6 +33,7 @@ from crvnn_tasks.listops_language import VOCABULARY
 RECURSIVE = {
     "crvnn": "this engine",
     "crvnn-checkpointed": "this engine, recomputing each step in the backward pass",
+    "crvnn-torch": "this engine without its kernels: torch does everything",
     "crvnn-plain": "this engine without shortcuts: every position is kept, every cell runs",
     "crvnn-hard": "this engine's hard inference: n - 1 compositions",
     "dense": "the paper's formulation: n x n matrices, every position, until the last sequence halts",
@@ -138,6 +142,17 @@ class Field:
         engine.retriever = self.catalog.find("retriever", name).component.make({"width": engine.width})
 
 
+def _on_torch_alone(field: Field, engine: Recursion) -> Encoder:
+    forward = engine.forward
+
+    def without_kernels(inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+        with without():
+            return forward(inputs, mask, trace=trace)
+
+    engine.forward = without_kernels  # type: ignore[method-assign]
+    return engine
+
+
 def _checkpointed(field: Field, engine: Recursion) -> Encoder:
     engine.checkpoint = True
     return engine
@@ -162,6 +177,7 @@ def _dense(field: Field, engine: Recursion) -> Encoder:
 _CHANGES: dict[str, Callable[[Field, Recursion], Encoder]] = {
     "crvnn": lambda field, engine: engine,
     "crvnn-checkpointed": _checkpointed,
+    "crvnn-torch": _on_torch_alone,
     "crvnn-plain": _plain,
     "crvnn-hard": _hard,
     "dense": _dense,

@@ -16,6 +16,8 @@ def environment(setup: Setup) -> dict[str, Any]:
     """The machine, the versions, the threads, the seed and the date."""
     import torch
 
+    from crvnn_core.native import allowed, kernels
+
     found: dict[str, Any] = {
         "crvnn": version("crvnn"),
         "torch": torch.__version__,
@@ -25,6 +27,7 @@ def environment(setup: Setup) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": setup.device,
+        "kernels": setup.device == "cpu" and allowed() and kernels() is not None,
         "seed": setup.seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -47,4 +50,7 @@ def sentence(found: dict[str, Any]) -> str:
     """The environment in a line."""
     where = found.get("gpu") or found["cpu"]
     threads = f"{found['threads']} thread{'s' if found['threads'] != 1 else ''}"
-    return f"{where}, {threads}; torch {found['torch']}; seed {found['seed']}; {found['date'][:10]}"
+    kernels = "native kernels" if found.get("kernels") else "no native kernels"
+    return (
+        f"{where}, {threads}, {kernels}; torch {found['torch']}; seed {found['seed']}; {found['date'][:10]}"
+    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attrs import frozen
-from torch import Tensor, nn
+from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from crvnn_core import Batch, Model, Neighbourhood
@@ -129,19 +129,19 @@ def _ancestor(event: Any, name: str) -> Any:
     return event
 
 
-class _Labelled(Neighbourhood):
-    """What a neighbourhood does belongs to its retriever, whoever asks."""
+def _belonging(near: Neighbourhood) -> Neighbourhood:
+    """The same neighbourhood; what it is asked for belongs to its retriever, whoever asks."""
+    for name in ("left", "right", "window", "stacked"):
+        setattr(near, name, _labelling(getattr(near, name)))
+    return near
 
-    def __init__(self, near: Neighbourhood) -> None:
-        self.near = near
 
-    def left(self, values: Tensor) -> Tensor:
+def _labelling(ask: Callable[..., Any]) -> Callable[..., Any]:
+    def asked(*question: Any) -> Any:
         with record_function(_LABEL + "retriever"):
-            return self.near.left(values)
+            return ask(*question)
 
-    def right(self, values: Tensor) -> Tensor:
-        with record_function(_LABEL + "retriever"):
-            return self.near.right(values)
+    return asked
 
 
 @contextlib.contextmanager
@@ -156,7 +156,7 @@ def _labelled(encoder: nn.Module) -> Iterator[None]:
 
     def leave(output: Any) -> Any:
         running.pop().__exit__(None, None, None)
-        return _Labelled(output) if isinstance(output, Neighbourhood) else output
+        return _belonging(output) if isinstance(output, Neighbourhood) else output
 
     for slot in ("encoder", *ENCODER_PARTS):
         module = encoder if slot == "encoder" else getattr(encoder, slot, None)

@@ -1,0 +1,126 @@
+"""Compiling the kernels: one call of the system's C++ compiler, kept under a name that says what it was made for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from crvnn_core.errors import CrvnnError
+from crvnn_core.files import replacing
+
+_HERE = Path(__file__).parent
+_FLAGS = (
+    *("-std=c++20", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"),
+    f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+)
+#: What the processor can do, in the words of torch, and what lets a compiler use it.
+_CAPABILITIES = {
+    "AVX512": ("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mavx2", "-mfma"),
+    "AVX2": ("-mavx2", "-mfma"),
+}
+
+
+@cache
+def library_path() -> Path:
+    """Where the kernels for this torch and this processor are, or would be."""
+    made_for = [
+        torch.__version__,
+        torch.__config__.show(),
+        sys.platform,
+        platform.machine(),
+        torch.backends.cpu.get_cpu_capability(),
+    ]
+    digest = hashlib.sha256(repr([*made_for, _FLAGS, sorted(_CAPABILITIES.items())]).encode())
+    for source in sorted([*_HERE.glob("*.h"), *_HERE.glob("*.cpp")]):
+        digest.update(source.read_bytes())
+    return _cache() / f"kernels-{digest.hexdigest()[:20]}.so"
+
+
+def _cache() -> Path:
+    """CRVNN_CACHE, or where the system has users' caches."""
+    if chosen := os.environ.get("CRVNN_CACHE"):
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "crvnn"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crvnn"
+
+
+def compiler() -> str | None:
+    """The system's C++ compiler: CXX, or the first of the usual names."""
+    if chosen := os.environ.get("CXX"):
+        return chosen
+    return next((name for name in ("c++", "g++", "clang++") if shutil.which(name)), None)
+
+
+def build() -> Path:
+    """Compile the kernels; nothing is replaced unless they can be loaded."""
+    name = compiler()
+    if name is None:
+        raise CrvnnError(
+            "no C++ compiler was found: install one (g++ or clang++), or name it in CXX. "
+            "Nothing needs it: without kernels torch does the same work, more slowly."
+        )
+    try:
+        command = shlex.split(name)
+    except ValueError as error:
+        raise CrvnnError(f"CXX is {name!r}, which is no command: {error}") from error
+    path = library_path()
+    with replacing(path) as temporary:
+        problems: list[str] = []
+        for parallel in (
+            "-fopenmp",
+            "-fopenmp-simd",
+        ):  # some compilers have no OpenMP; then there is one thread
+            problem = _compile([*command, parallel], temporary) or _try_to_load(temporary)
+            if not problem:
+                break
+            problems.append(f"{parallel}: {problem.strip()[-1500:]}")
+        else:
+            raise CrvnnError(f"the kernels could not be compiled with {name}:\n" + "\n".join(problems))
+    return path
+
+
+def _compile(command: list[str], target: Path) -> str:
+    """What the compiler complains about; nothing if all is well."""
+    torch_files = Path(torch.__file__).parent
+    headers = torch_files / "include"
+    capability = _CAPABILITIES.get(torch.backends.cpu.get_cpu_capability(), ())
+    linking = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
+    return _run(
+        [
+            *command,
+            *_FLAGS,
+            *capability,
+            *("-isystem", str(headers)),
+            *("-isystem", str(headers / "torch" / "csrc" / "api" / "include")),
+            str(_HERE / "library.cpp"),
+            f"-L{torch_files / 'lib'}",
+            *("-ltorch_cpu", "-lc10"),
+            *linking,
+            *("-o", str(target)),
+        ]
+    )
+
+
+def _try_to_load(library: Path) -> str:
+    """What goes wrong when another process loads it; nothing if all is well."""
+    return _run(
+        [sys.executable, "-c", "import sys, torch; torch.ops.load_library(sys.argv[1])", str(library)]
+    )
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        return f"{command[0]}: {error}"
+    return "" if done.returncode == 0 else done.stderr or f"{command[0]} ended with {done.returncode}"

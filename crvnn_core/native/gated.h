@@ -1,0 +1,302 @@
+// The gated recursive cell. The matrix products are torch's; everything between two of them is one pass over memory.
+#pragma once
+
+#include "activation.h"
+#include "common.h"
+
+namespace crvnn {
+
+// The most rows that are worked on together: what is needed of them only for a moment then stays in a processor's cache,
+// and takes little memory. With fewer, the products become slower.
+constexpr std::int64_t PORTION = 768;
+
+// Rows in a portion, when all are to be of one size.
+inline std::int64_t portion_of(std::int64_t rows) {
+  const std::int64_t portions = (rows + PORTION - 1) / PORTION;
+  return portions > 1 ? blocks_of((rows + portions - 1) / portions) * BLOCK : rows;
+}
+
+struct Gates {
+  Tensor expand, expand_bias, gates, gates_bias, scale, shift;
+  double eps;
+  std::int64_t kind;
+
+  Gates(const Tensor& expand_, const Tensor& expand_bias_, const Tensor& gates_, const Tensor& gates_bias_,
+        const Tensor& scale_, const Tensor& shift_, double eps_, std::int64_t kind_)
+      : expand(expand_),
+        expand_bias(expand_bias_.contiguous()),
+        gates(gates_),
+        gates_bias(gates_bias_.contiguous()),
+        scale(scale_.contiguous()),
+        shift(shift_.contiguous()),
+        eps(eps_),
+        kind(kind_) {}
+};
+
+// Both children side by side [m, 2 d].
+inline void pair(const Tensor& left, const Tensor& right, const Tensor& children) {
+  const std::int64_t rows = left.size(0), d = left.size(1);
+  const float *l = data(left), *r = data(right);
+  float* to = mutable_data(children);
+  over_rows(rows, 2 * d, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      std::copy(l + d * i, l + d * (i + 1), to + 2 * d * i);
+      std::copy(r + d * i, r + d * (i + 1), to + 2 * d * i + d);
+    }
+  });
+}
+
+// active = activation(inner + bias)
+inline void activate(const Tensor& inner, const Tensor& bias, const Tensor& active, std::int64_t kind) {
+  const std::int64_t rows = inner.size(0), h = inner.size(1);
+  const float *from = data(inner), *b = data(bias);
+  float* to = mutable_data(active);
+  with_kind(kind, [&](auto known) {
+    over_rows(rows, h, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) {
+        const float* x = from + h * i;
+        float* out = to + h * i;
+#pragma omp simd
+        for (std::int64_t j = 0; j < h; ++j) out[j] = activated<known.value>(x[j] + b[j]).value;
+      }
+    });
+  });
+}
+
+// From gates before bias and sigmoid [m, 4, d]: what they are after these in their place; parents; and mean and
+// 1 / deviation of each row.
+inline void mix(const Tensor& mixing, const Tensor& left, const Tensor& right, const Gates& cell,
+                const Tensor& parent, const Tensor& moments) {
+  const std::int64_t rows = left.size(0), d = left.size(1);
+  const float *l = data(left), *r = data(right), *scale = data(cell.scale), *shift = data(cell.shift);
+  const float* bias = data(cell.gates_bias);
+  float *g = mutable_data(mixing), *p = mutable_data(parent), *m = mutable_data(moments);
+  over_rows(rows, 8 * d, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      float *keep_left = g + 4 * d * i, *keep_right = keep_left + d, *take = keep_right + d, *fresh = take + d;
+      const float *li = l + d * i, *ri = r + d * i;
+      float* out = p + d * i;
+#pragma omp simd
+      for (std::int64_t j = 0; j < 3 * d; ++j) keep_left[j] = sigmoid(keep_left[j] + bias[j]);
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t j = 0; j < d; ++j) {
+        fresh[j] += bias[3 * d + j];
+        out[j] = keep_left[j] * li[j] + keep_right[j] * ri[j] + take[j] * fresh[j];
+        sum += out[j];
+      }
+      const float mean = sum / d;
+      float squares = 0;
+#pragma omp simd reduction(+ : squares)
+      for (std::int64_t j = 0; j < d; ++j) squares += (out[j] - mean) * (out[j] - mean);
+      const float inverse = 1.0f / std::sqrt(squares / d + static_cast<float>(cell.eps));
+#pragma omp simd
+      for (std::int64_t j = 0; j < d; ++j) out[j] = (out[j] - mean) * inverse * scale[j] + shift[j];
+      m[2 * i] = mean;
+      m[2 * i + 1] = inverse;
+    }
+  });
+}
+
+// Backwards through mix; the children side by side again. Sums over rows go to partial [blocks, 6 d]: of gates (4 d),
+// scale and shift.
+inline void unmix(const Tensor& gradient, const Tensor& mixing, const Tensor& left, const Tensor& right,
+                  const Tensor& moments, const Gates& cell, const Tensor& of_mixing,
+                  const Tensor& children, const Tensor& of_children, const Tensor& partial) {
+  const std::int64_t rows = left.size(0), d = left.size(1);
+  const float *dy = data(gradient), *g = data(mixing), *l = data(left), *r = data(right), *m = data(moments);
+  const float* scale = data(cell.scale);
+  float *dg = mutable_data(of_mixing), *both = mutable_data(children), *of_both = mutable_data(of_children);
+  float* sums = mutable_data(partial);
+  over_blocks(rows, 16 * d, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
+    std::vector<float> normal(d);  // the rows before scale and shift
+    float* x = normal.data();
+    float *of_gates = sums + 6 * d * block, *of_scale = of_gates + 4 * d, *of_shift = of_scale + d;
+    std::fill(of_gates, of_gates + 6 * d, 0.0f);
+    for (std::int64_t i = first; i < last; ++i) {
+      const float *keep_left = g + 4 * d * i, *keep_right = keep_left + d, *take = keep_right + d, *fresh = take + d;
+      const float *li = l + d * i, *ri = r + d * i, *dyi = dy + d * i;
+      float *dgi = dg + 4 * d * i, *pair = both + 2 * d * i, *of_pair = of_both + 2 * d * i;
+      const float mean = m[2 * i], inverse = m[2 * i + 1];
+      float along = 0, total = 0;
+#pragma omp simd reduction(+ : along, total)
+      for (std::int64_t j = 0; j < d; ++j) {
+        x[j] = (keep_left[j] * li[j] + keep_right[j] * ri[j] + take[j] * fresh[j] - mean) * inverse;
+        const float own = dyi[j] * scale[j];
+        total += own;
+        along += own * x[j];
+      }
+      total /= d;
+      along /= d;
+#pragma omp simd
+      for (std::int64_t j = 0; j < d; ++j) {
+        of_scale[j] += dyi[j] * x[j];
+        of_shift[j] += dyi[j];
+        const float of_sum = (dyi[j] * scale[j] - total - x[j] * along) * inverse;
+        const float a = of_sum * li[j] * keep_left[j] * (1 - keep_left[j]);
+        const float b = of_sum * ri[j] * keep_right[j] * (1 - keep_right[j]);
+        const float c = of_sum * fresh[j] * take[j] * (1 - take[j]);
+        const float e = of_sum * take[j];
+        dgi[j] = a;
+        dgi[d + j] = b;
+        dgi[2 * d + j] = c;
+        dgi[3 * d + j] = e;
+        of_gates[j] += a;
+        of_gates[d + j] += b;
+        of_gates[2 * d + j] += c;
+        of_gates[3 * d + j] += e;
+        of_pair[j] = of_sum * keep_left[j];
+        of_pair[d + j] = of_sum * keep_right[j];
+        pair[j] = li[j];
+        pair[d + j] = ri[j];
+      }
+    }
+  });
+}
+
+// Backwards through the activation, in place; the activations again; sums over rows to partial [blocks, h].
+inline void inactivate(const Tensor& gradient, const Tensor& inner, const Tensor& bias, std::int64_t kind,
+                       const Tensor& active, const Tensor& partial) {
+  const std::int64_t rows = inner.size(0), h = inner.size(1);
+  const float *x = data(inner), *b = data(bias);
+  float *g = mutable_data(gradient), *a = mutable_data(active), *sums = mutable_data(partial);
+  with_kind(kind, [&](auto known) {
+    over_blocks(rows, h, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
+      float* sum = sums + h * block;
+      std::fill(sum, sum + h, 0.0f);
+      for (std::int64_t i = first; i < last; ++i) {
+        const float* xi = x + h * i;
+        float *gi = g + h * i, *ai = a + h * i;
+#pragma omp simd
+        for (std::int64_t j = 0; j < h; ++j) {
+          const Activated found = activated<known.value>(xi[j] + b[j]);
+          ai[j] = found.value;
+          gi[j] *= found.slope;
+          sum[j] += gi[j];
+        }
+      }
+    });
+  });
+}
+
+// to (+)= one times two
+inline void accumulate(Tensor to, const Tensor& one, const Tensor& two, bool more) {
+  if (more) {
+    to.addmm_(one, two);
+  } else {
+    at::mm_out(to, one, two);
+  }
+}
+
+struct Composed {
+  Tensor parent, inner, mixing, moments;
+};
+
+// From children [m, d]. Unless it is all to be kept, only the parents are of any use afterwards.
+inline Composed compose(const Tensor& left, const Tensor& right, const Gates& cell, bool keep) {
+  const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
+  const std::int64_t portion = portion_of(rows), kept = keep ? rows : portion;
+  const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
+  Composed made{make(rows, d), make(kept, h), make(kept, 4 * d), make(rows, 2)};
+  const Tensor children = make(portion, 2 * d), active = keep ? make(portion, h) : made.inner;
+  const Tensor to_inner = cell.expand.t(), to_gates = cell.gates.t();
+  for (std::int64_t first = 0; first < rows; first += portion) {
+    const std::int64_t size = std::min(portion, rows - first), at_kept = keep ? first : 0;
+    const auto part = [&](const Tensor& all, std::int64_t begin) {
+      return all.size(0) == size ? all : all.narrow(0, begin, size);
+    };
+    const Tensor l = part(left, first), r = part(right, first), both = part(children, 0), act = part(active, 0);
+    Tensor inner = part(made.inner, at_kept), mixing = part(made.mixing, at_kept);
+    pair(l, r, both);
+    at::mm_out(inner, both, to_inner);
+    activate(inner, cell.expand_bias, act, cell.kind);
+    at::mm_out(mixing, act, to_gates);
+    mix(mixing, l, r, cell, part(made.parent, first), part(made.moments, first));
+  }
+  return made;
+}
+
+inline Gates gates_of(const variable_list& saved, std::size_t at, double eps, std::int64_t kind) {
+  return {saved[at], saved[at + 1], saved[at + 2], saved[at + 3], saved[at + 4], saved[at + 5], eps, kind};
+}
+
+struct Gated : torch::autograd::Function<Gated> {
+  static Tensor forward(AutogradContext* context, const Tensor& left, const Tensor& right, const Tensor& expand,
+                        const Tensor& expand_bias, const Tensor& gates, const Tensor& gates_bias, const Tensor& scale,
+                        const Tensor& shift, double eps, std::int64_t kind) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor l = in_rows(left), r = in_rows(right);
+    const Composed made = compose(l, r, {expand, expand_bias, gates, gates_bias, scale, shift, eps, kind}, true);
+    context->save_for_backward({left, right, made.inner, made.mixing, made.moments, expand, expand_bias, gates,
+                                gates_bias, scale, shift});
+    context->saved_data["eps"] = eps;
+    context->saved_data["kind"] = kind;
+    return made.parent.view(left.sizes());
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = saved_by(context);
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor left = in_rows(saved[0]), right = in_rows(saved[1]);
+    const Gates cell =
+        gates_of(saved, 5, context->saved_data["eps"].toDouble(), context->saved_data["kind"].toInt());
+    const Tensor gradient = in_rows(gradients[0]);
+    const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
+    const std::int64_t portion = portion_of(rows);
+    const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
+    const Tensor of_children = make(rows, 2 * d), children = make(portion, 2 * d);
+    const Tensor of_mixing = make(portion, 4 * d), of_inner = make(portion, h), active = make(portion, h);
+    const Tensor mixed_sums = make(blocks_of(rows), 6 * d), inner_sums = make(blocks_of(rows), h);
+    const Tensor of_expand = at::empty_like(cell.expand), of_gates = at::empty_like(cell.gates);
+    if (rows == 0) {
+      of_expand.zero_();
+      of_gates.zero_();
+    }
+    for (std::int64_t first = 0; first < rows; first += portion) {
+      const std::int64_t size = std::min(portion, rows - first);
+      const auto part = [&](const Tensor& all, std::int64_t begin) {
+        return all.size(0) == size ? all : all.narrow(0, begin, size);
+      };
+      const auto sums = [&](const Tensor& all) { return all.narrow(0, first / BLOCK, blocks_of(size)); };
+      const Tensor l = part(left, first), r = part(right, first);
+      const Tensor of_mix = part(of_mixing, 0), act = part(active, 0), both = part(children, 0);
+      Tensor of_in = part(of_inner, 0), of_both = part(of_children, first);
+      unmix(part(gradient, first), part(saved[3], first), l, r, part(saved[4], first), cell, of_mix, both, of_both,
+            sums(mixed_sums));
+      at::mm_out(of_in, of_mix, cell.gates);
+      inactivate(of_in, part(saved[2], first), cell.expand_bias, cell.kind, act, sums(inner_sums));
+      of_both.addmm_(of_in, cell.expand);
+      accumulate(of_gates, of_mix.t(), act, first > 0);
+      accumulate(of_expand, of_in.t(), both, first > 0);
+    }
+    const Tensor sums = mixed_sums.sum(0);
+    std::vector<std::int64_t> shape = gradients[0].sizes().vec();
+    shape.back() = 2 * d;
+    const Tensor of_both = of_children.view(shape);
+    return {of_both.narrow(-1, 0, d),
+            of_both.narrow(-1, d, d),
+            of_expand,
+            inner_sums.sum(0),
+            of_gates,
+            sums.narrow(0, 0, 4 * d),
+            sums.narrow(0, 4 * d, d),
+            sums.narrow(0, 5 * d, d),
+            Tensor(),
+            Tensor()};
+  }
+};
+
+// Parents of children, [..., d] each.
+inline Tensor gated(const Tensor& left, const Tensor& right, const Tensor& expand, const Tensor& expand_bias,
+                    const Tensor& gates, const Tensor& gates_bias, const Tensor& scale, const Tensor& shift,
+                    double eps, std::int64_t kind) {
+  TORCH_CHECK(left.sizes() == right.sizes() && 2 * left.size(-1) == expand.size(1), "children of the shapes ",
+              left.sizes(), " and ", right.sizes(), " do not fit a cell of width ", expand.size(1) / 2);
+  if (recording({left, right, expand, expand_bias, gates, gates_bias, scale, shift})) {
+    return Gated::apply(left, right, expand, expand_bias, gates, gates_bias, scale, shift, eps, kind);
+  }
+  const Gates cell(expand, expand_bias, gates, gates_bias, scale, shift, eps, kind);
+  return compose(in_rows(left), in_rows(right), cell, false).parent.view(left.sizes());
+}
+
+}  // namespace crvnn

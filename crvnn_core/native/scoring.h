@@ -1,0 +1,271 @@
+// A score for every position from what stands in its window; and soft decisions from scores.
+#pragma once
+
+#include <numeric>
+
+#include "activation.h"
+#include "common.h"
+#include "intervals.h"
+
+namespace crvnn {
+
+// What the scorer's convolution has for features that go from "untouched" to "composed" with left(c).
+struct Features {
+  Tensor composed, untouched;
+  bool any() const { return composed.defined(); }
+};
+
+struct Scored {
+  Tensor scores, mixed, slope;
+};
+
+inline Scored score_windows(const Tensor& windows, const Tensor& gained, const Tensor& weight, const Tensor& bias,
+                            const Tensor& score, const Tensor& score_bias, const Features& features,
+                            std::int64_t kind) {
+  const std::int64_t rows = gained.numel(), k = windows.size(-1), d = weight.size(0);
+  Scored made{at::empty_like(gained), at::empty({rows, d}, windows.options()), Tensor()};
+  Tensor offset = bias;
+  if (features.any()) {
+    const Tensor part = weight.narrow(1, k, weight.size(1) - k);
+    made.slope = part.mv(features.composed - features.untouched);
+    offset = at::addmv(bias, part, features.untouched);
+  }
+  at::mm_out(made.mixed, windows.view({rows, k}), weight.narrow(1, 0, k).t());
+  const Tensor weights = score.contiguous(), start = offset.contiguous();
+  const float* by = data(weights);
+  const float first_score = score_bias.item<float>();
+  const float* more = features.any() ? data(made.slope) : nullptr;
+  const float *how_far = data(gained), *base = data(start);
+  float *x = mutable_data(made.mixed), *out = mutable_data(made.scores);
+  with_kind(kind, [&](auto known) {
+    over_rows(rows, d, [&](std::int64_t first, std::int64_t last) {
+      std::vector<float> active(d);
+      for (std::int64_t i = first; i < last; ++i) {
+        float* xi = x + d * i;
+        for (std::int64_t j = 0; j < d; ++j) xi[j] += base[j];
+        if (more && how_far[i] != 0) {
+          for (std::int64_t j = 0; j < d; ++j) xi[j] += how_far[i] * more[j];
+        }
+        float* y = active.data();
+#pragma omp simd
+        for (std::int64_t j = 0; j < d; ++j) y[j] = activated<known.value>(xi[j]).value;
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (std::int64_t j = 0; j < d; ++j) sum += by[j] * y[j];
+        out[i] = sum + first_score;
+      }
+    });
+  });
+  return made;
+}
+
+struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
+  static Tensor forward(AutogradContext* context, const Tensor& windows, const Tensor& gained, const Tensor& weight,
+                        const Tensor& bias, const Tensor& score, const Tensor& score_bias,
+                        const std::optional<Tensor>& composed, const std::optional<Tensor>& untouched,
+                        std::int64_t kind) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
+    const Scored made = score_windows(windows, gained, weight, bias, score, score_bias, features, kind);
+    context->save_for_backward(
+        {windows, gained, weight, score, features.composed, features.untouched, made.mixed, made.slope});
+    context->saved_data["kind"] = kind;
+    return made.scores;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = saved_by(context);
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor &windows = saved[0], &gained = saved[1], &weight = saved[2], &mixed = saved[6];
+    const Tensor score = saved[3].contiguous();
+    const Features features{saved[4], saved[5]};
+    const Tensor gradient = gradients[0].contiguous();
+    const std::int64_t rows = gained.numel(), k = windows.size(-1), d = weight.size(0), blocks = blocks_of(rows);
+    const Tensor of_mixed = at::empty_like(mixed), of_gained = at::empty_like(gained);
+    const Tensor partial = at::empty({blocks, 3 * d}, mixed.options());  // of the score's weights, the bias, the slope
+    const float *g = data(gradient), *by = data(score), *x = data(mixed), *how_far = data(gained);
+    const float* more = features.any() ? data(saved[7]) : nullptr;
+    float *to = mutable_data(of_mixed), *sums = mutable_data(partial), *of_how_far = mutable_data(of_gained);
+    with_kind(context->saved_data["kind"].toInt(), [&](auto known) {
+      over_blocks(rows, 3 * d, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
+        float *of_score = sums + 3 * d * block, *of_bias = of_score + d, *of_slope = of_bias + d;
+        std::fill(of_score, of_score + 3 * d, 0.0f);
+        for (std::int64_t i = first; i < last; ++i) {
+          const float* xi = x + d * i;
+          const float own = g[i], far = how_far[i];
+          float* out = to + d * i;
+#pragma omp simd
+          for (std::int64_t j = 0; j < d; ++j) {
+            const Activated found = activated<known.value>(xi[j]);
+            of_score[j] += own * found.value;
+            out[j] = own * by[j] * found.slope;
+            of_bias[j] += out[j];
+          }
+          float dot = 0;
+          if (more) {
+#pragma omp simd reduction(+ : dot)
+            for (std::int64_t j = 0; j < d; ++j) {
+              of_slope[j] += far * out[j];
+              dot += more[j] * out[j];
+            }
+          }
+          of_how_far[i] = dot;
+        }
+      });
+    });
+    const Tensor totals = partial.sum(0);
+    const Tensor of_score = totals.narrow(0, 0, d), of_bias = totals.narrow(0, d, d), of_slope = totals.narrow(0, 2 * d, d);
+    const Tensor of_weight = at::empty_like(weight);
+    Tensor of_window_weight = of_weight.narrow(1, 0, k);
+    at::mm_out(of_window_weight, of_mixed.t(), windows.view({rows, k}));
+    Tensor of_composed, of_untouched;
+    if (features.any()) {
+      const Tensor part = weight.narrow(1, k, weight.size(1) - k);
+      of_weight.narrow(1, k, weight.size(1) - k)
+          .copy_(at::outer(of_slope, features.composed - features.untouched))
+          .addr_(of_bias, features.untouched);
+      of_composed = part.t().mv(of_slope);
+      of_untouched = part.t().mv(of_bias - of_slope);
+    }
+    return {of_mixed.mm(weight.narrow(1, 0, k)).view(windows.sizes()),
+            features.any() ? of_gained : Tensor(),
+            of_weight,
+            of_bias,
+            of_score.view_as(score),
+            at::full({1}, std::accumulate(g, g + rows, 0.0), gradient.options()),
+            of_composed,
+            of_untouched,
+            Tensor()};
+  }
+};
+
+// Scores [B, n] from windows [B, n, k], and left(c) of the last step [B, n].
+inline Tensor scored(const Tensor& windows, const Tensor& gained, const Tensor& weight, const Tensor& bias,
+                     const Tensor& score, const Tensor& score_bias, const std::optional<Tensor>& composed,
+                     const std::optional<Tensor>& untouched, std::int64_t kind) {
+  TORCH_CHECK(windows.numel() == gained.numel() * windows.size(-1), "windows of the shape ", windows.sizes(),
+              " do not fit left(c) of the shape ", gained.sizes());
+  const std::int64_t wanted = weight.size(1) - (composed ? composed->numel() : 0);
+  TORCH_CHECK(windows.size(-1) == wanted, "windows are ", windows.size(-1), " numbers wide, not ", wanted);
+  if (recording({windows, gained, weight, bias, score, score_bias, composed.value_or(Tensor()),
+                 untouched.value_or(Tensor())})) {
+    return ScoreWindows::apply(windows, gained, weight, bias, score, score_bias, composed, untouched, kind);
+  }
+  const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
+  return score_windows(windows, gained, weight, bias, score, score_bias, features, kind).scores;
+}
+
+// How neighbours hold each other back: exp(left(u)) as in the paper, or left(exp(u)) as in the published code.
+enum Form { PAPER, REFERENCE };
+
+// Of one sequence: c, and for the backward pass the share of each rival in the whole (as the paper has it), or the
+// strengths exp(u - highest) and one over the whole.
+struct Rivals {
+  std::vector<float> left, right, strength;
+  explicit Rivals(std::int64_t n) : left(n), right(n), strength(n) {}
+};
+
+inline void decide_row(const Line& line, const float* scores, const bool* eligible, Form form, Rivals& rivals,
+                       float* out, float* inverse) {
+  const std::int64_t n = line.n;
+  float highest = 0;
+  if (form == REFERENCE) {
+    for (std::int64_t i = 0; i < n; ++i) highest = eligible[i] && !(scores[i] <= highest) ? scores[i] : highest;
+    for (std::int64_t i = 0; i < n; ++i) rivals.strength[i] = eligible[i] ? std::exp(scores[i] - highest) : 0;
+    scores = rivals.strength.data();
+  }
+  const Read from{scores, 1};
+  neighbour<LEFT>(line, from, Write{rivals.left.data(), 1}, 1);
+  neighbour<RIGHT>(line, from, Write{rivals.right.data(), 1}, 1);
+  const float nobody = form == REFERENCE ? std::max(std::exp(-highest), 1e-30f) : 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    float &left = rivals.left[i], &right = rivals.right[i];
+    if (form == PAPER) {
+      const float most = std::max(std::max(left, right), std::max(scores[i], 0.0f));
+      left = std::exp(left - most);
+      right = std::exp(right - most);
+      rivals.strength[i] = std::exp(scores[i] - most);
+      inverse[i] = 1 / (rivals.strength[i] + left + right + std::exp(-most));
+    } else {
+      inverse[i] = 1 / (rivals.strength[i] + left + right + nobody);
+    }
+    out[i] = eligible[i] ? rivals.strength[i] * inverse[i] : 0;
+  }
+}
+
+// Composition probabilities c [B, n] from scores u [B, n].
+inline Tensor decide(const Tensor& scores, const Tensor& eligible, const Tensor& exists, const Tensor& spans,
+                     const Tensor& shares, Form form) {
+  const std::int64_t batch = scores.size(0), n = scores.size(1);
+  const Tensor found = at::empty_like(scores);
+  over_rows(batch, 64 * n, [&](std::int64_t first, std::int64_t last) {
+    Rivals rivals(n);
+    std::vector<float> inverse(n);
+    for (std::int64_t row = first; row < last; ++row) {
+      decide_row(Line(exists, spans, shares, row), data(scores) + n * row, eligible.const_data_ptr<bool>() + n * row,
+                 form, rivals, mutable_data(found) + n * row, inverse.data());
+    }
+  });
+  return found;
+}
+
+struct Decide : torch::autograd::Function<Decide> {
+  static Tensor forward(AutogradContext* context, const Tensor& scores, const Tensor& eligible, const Tensor& exists,
+                        const Tensor& spans, const Tensor& shares, std::int64_t form) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({scores, eligible, exists, spans, shares});
+    context->saved_data["form"] = form;
+    return decide(scores, eligible, exists, spans, shares, static_cast<Form>(form));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = saved_by(context);
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor &scores = saved[0], &exists = saved[2];
+    const Form form = static_cast<Form>(context->saved_data["form"].toInt());
+    const Tensor gradient = gradients[0].contiguous();
+    const std::int64_t batch = scores.size(0), n = scores.size(1);
+    const Tensor of_scores = at::empty_like(scores), of_exists = at::empty_like(exists);
+    over_rows(batch, 128 * n, [&](std::int64_t first, std::int64_t last) {
+      Rivals rivals(n);
+      std::vector<float> inverse(n), chosen(n), of_left(n), of_right(n);
+      for (std::int64_t row = first; row < last; ++row) {
+        const Line line(exists, saved[3], saved[4], row);
+        const float *u = data(scores) + n * row, *g = data(gradient) + n * row;
+        const bool* eligible = saved[1].const_data_ptr<bool>() + n * row;
+        float* out = mutable_data(of_scores) + n * row;
+        decide_row(line, u, eligible, form, rivals, chosen.data(), inverse.data());
+        for (std::int64_t i = 0; i < n; ++i) {
+          const float own = g[i] * chosen[i];
+          if (form == PAPER) {
+            out[i] = own * (1 - chosen[i]);
+            of_left[i] = -own * rivals.left[i] * inverse[i];
+            of_right[i] = -own * rivals.right[i] * inverse[i];
+          } else {
+            out[i] = eligible[i] ? g[i] * inverse[i] * (1 - chosen[i]) : 0;
+            of_left[i] = of_right[i] = -own * inverse[i];
+          }
+        }
+        OfExists sums(n, 1);
+        const Read from{form == PAPER ? u : rivals.strength.data(), 1};
+        const Write to{out, 1};
+        neighbour_backward<LEFT>(line, Read{of_left.data(), 1}, from, to, sums.exists(0), sums.share(0, LEFT), 1);
+        neighbour_backward<RIGHT>(line, Read{of_right.data(), 1}, from, to, sums.exists(0), sums.share(0, RIGHT), 1);
+        if (form == REFERENCE) {
+          for (std::int64_t i = 0; i < n; ++i) out[i] *= rivals.strength[i];
+        }
+        sums.into(line, mutable_data(of_exists) + n * row);
+      }
+    });
+    return {of_scores, Tensor(), of_exists, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+inline Tensor modulated(const Tensor& scores, const Tensor& eligible, const Tensor& exists, const Tensor& spans,
+                        const Tensor& shares, std::int64_t form) {
+  for (const Tensor& given : {scores, eligible}) expect_fitting(given, exists);
+  if (recording({scores, exists})) return Decide::apply(scores, eligible, exists, spans, shares, form);
+  return decide(scores, eligible, exists, spans, shares, static_cast<Form>(form));
+}
+
+}  // namespace crvnn

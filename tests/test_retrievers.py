@@ -190,3 +190,17 @@ def test_the_scan_agrees_with_a_loop(n, data):
 def test_a_window_of_nothing_is_refused(k):
     with pytest.raises(ValueError, match="at least 1"):
         Windowed(k=k)
+
+
+@pytest.mark.parametrize("height", [1e4, 1e12, 1e25])
+def test_a_large_number_does_not_hide_small_ones_behind_it(height):
+    """The published code's decisions take neighbours of exp(u), which go over many orders of magnitude."""
+    values, exists = torch.ones(1, 40), torch.full((1, 40), 0.375)
+    values[0, 3] = height
+    near, right = (
+        Adhoc(small=0)(exists, everywhere(exists)),
+        AdhocDense()(exists.double(), everywhere(exists)),
+    )
+    for side in ("left", "right"):
+        exact = getattr(right, side)(values.double())
+        torch.testing.assert_close(getattr(near, side)(values).double(), exact, rtol=1e-6, atol=0)

@@ -27,7 +27,8 @@ class Adhoc(Retriever):
 
     :param accumulate: how long sums are kept exact: in ``float64``, or as ``float32-pairs`` for devices
         that have no float64; ``auto`` chooses by the device.
-    :param small: sequences of up to so many positions are retrieved with matrices, which is quicker there.
+    :param small: sequences of up to so many positions are retrieved with matrices, which is quicker there (unless
+        native kernels are in use).
     """
 
     def __init__(

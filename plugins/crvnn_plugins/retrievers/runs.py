@@ -27,8 +27,9 @@ class Runs:
     def of_numbers(self, values: Tensor) -> Tensor:
         """The sum of ``values`` [B, n] over each run."""
         if not self.pairs:
-            sums = prefix_sums(values.double())
-            return (sums.gather(1, self.end) - sums.gather(1, self.begin)).to(values.dtype)
+            sums = [prefix_sums(band.double()) for band in _bands(values)]
+            found = [each.gather(1, self.end) - each.gather(1, self.begin) for each in sums]
+            return torch.stack(found).sum(0).to(values.dtype)
         coarse, fine = exact_prefix_sums(values, pairs=True).unbind()
         small = fine.gather(1, self.end) - fine.gather(1, self.begin)
         return small + (coarse.gather(1, self.end) - coarse.gather(1, self.begin))
@@ -58,6 +59,17 @@ class Runs:
             torch.cat([rows, own.unsqueeze(-1)], -1),
             torch.cat([weights.to(share.dtype), share.unsqueeze(-1)], -1),
         )
+
+
+def _bands(values: Tensor) -> list[Tensor]:
+    """The numbers [B, n] by their size, each in one of several tensors that are 0 elsewhere.
+
+    Within a tensor the largest is some 1e8 times the smallest. So a difference of two float64 prefix sums has all digits
+    of what lies between, whatever large number stands before it.
+    """
+    size = torch.frexp(values.detach()).exponent
+    below = (size.amax(1, keepdim=True) - size) // 27
+    return [values.where(below == band, 0) for band in range(4)] + [values.where(below > 3, 0)]
 
 
 class BlockSums:

@@ -753,7 +753,7 @@ def test_a_model_is_made_of_kernels(catalog):
     """Or all of these tests would compare torch with torch."""
     encoder = encoder_of(catalog, "paper")
     used = _graph(encoder(*batch()).vector.grad_fn)
-    for kernel in ("Windows", "ScoreWindows", "Decide", "Advance", "Gated", "Blend", "Narrow", "Pick"):
+    for kernel in ("ScoreAlong", "Decide", "Advance", "Gated", "Blend", "Narrow", "Pick"):
         assert any(f"crvnn::{kernel}" in name or f"crvnn{len(kernel)}{kernel}" in name for name in used), (
             f"{kernel} is not in {used}"
         )

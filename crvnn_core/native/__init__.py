@@ -39,6 +39,7 @@ class Kernels:
         self.window: Any = found.window.default
         self.modulated: Any = found.modulated.default
         self.scored: Any = found.scored.default
+        self.scored_along: Any = found.scored_along.default
         self.gated: Any = found.gated.default
         self.advance: Any = found.advance.default
         self.blend: Any = found.blend.default

@@ -40,6 +40,16 @@ class Along(Neighbourhood):
         self._lefts.append((values, left))
         return found
 
+    def scored(self, values: Tensor, reach: int, gained: Tensor, *layers: Tensor | int | None) -> Tensor:
+        """Scores from the windows of values; ``crvnn_plugins.scorers`` has them written out."""
+        line = (self.exists, self.spans, self.shares)
+        found: Tensor
+        found, left = self.kernels.scored_along(
+            values.contiguous(), *line, reach, gained.contiguous(), *layers
+        )
+        self._lefts.append((values, left))
+        return found
+
     def modulated(self, scores: Tensor, eligible: Tensor, form: str) -> Tensor:
         """Decisions in which neighbours hold each other back; ``crvnn_plugins.decisions`` has them written out."""
         line = (self.exists, self.spans, self.shares)

@@ -1,18 +1,22 @@
 // The gated recursive cell. The matrix products are torch's; everything between two of them is one pass over memory.
 #pragma once
 
+#include <ATen/SavedTensorHooks.h>
+
 #include "activation.h"
 #include "common.h"
 
 namespace crvnn {
 
-// The most rows that are worked on together: what is needed of them only for a moment then stays in a processor's cache,
-// and takes little memory. With fewer, the products become slower.
-constexpr std::int64_t PORTION = 768;
+// The most rows that are worked on together. What is needed of them only for a moment then takes little memory, but with
+// fewer the products become slower; so there are fewer only where memory is to be saved (checkpoint = true).
+constexpr std::int64_t PORTION = 1024, SMALL_PORTION = 256;
+
+inline bool saving_memory() { return at::SavedTensorDefaultHooks::get_hooks().has_value(); }
 
 // Rows in a portion, when all are to be of one size.
-inline std::int64_t portion_of(std::int64_t rows) {
-  const std::int64_t portions = (rows + PORTION - 1) / PORTION;
+inline std::int64_t portion_of(std::int64_t rows, bool frugal) {
+  const std::int64_t most = frugal ? SMALL_PORTION : PORTION, portions = (rows + most - 1) / most;
   return portions > 1 ? blocks_of((rows + portions - 1) / portions) * BLOCK : rows;
 }
 
@@ -195,7 +199,7 @@ struct Composed {
 // From children [m, d]. Unless it is all to be kept, only the parents are of any use afterwards.
 inline Composed compose(const Tensor& left, const Tensor& right, const Gates& cell, bool keep) {
   const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
-  const std::int64_t portion = portion_of(rows), kept = keep ? rows : portion;
+  const std::int64_t portion = portion_of(rows, saving_memory()), kept = keep ? rows : portion;
   const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
   Composed made{make(rows, d), make(kept, h), make(kept, 4 * d), make(rows, 2)};
   const Tensor children = make(portion, 2 * d), active = keep ? make(portion, h) : made.inner;
@@ -231,6 +235,7 @@ struct Gated : torch::autograd::Function<Gated> {
                                 gates_bias, scale, shift});
     context->saved_data["eps"] = eps;
     context->saved_data["kind"] = kind;
+    context->saved_data["frugal"] = saving_memory();
     return made.parent.view(left.sizes());
   }
 
@@ -242,7 +247,7 @@ struct Gated : torch::autograd::Function<Gated> {
         gates_of(saved, 5, context->saved_data["eps"].toDouble(), context->saved_data["kind"].toInt());
     const Tensor gradient = in_rows(gradients[0]);
     const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
-    const std::int64_t portion = portion_of(rows);
+    const std::int64_t portion = portion_of(rows, context->saved_data["frugal"].toBool());
     const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
     const Tensor of_children = make(rows, 2 * d), children = make(portion, 2 * d);
     const Tensor of_mixing = make(portion, 4 * d), of_inner = make(portion, h), active = make(portion, h);

@@ -21,6 +21,10 @@ TORCH_LIBRARY(crvnn, library) {
   library.def("scored(Tensor windows, Tensor gained, Tensor weight, Tensor bias, Tensor score, Tensor score_bias, "
               "Tensor? composed, Tensor? untouched, int kind) -> Tensor",
               &crvnn::scored);
+  library.def("scored_along(Tensor values, Tensor exists, Tensor spans, Tensor shares, int reach, Tensor gained, "
+              "Tensor weight, Tensor bias, Tensor score, Tensor score_bias, Tensor? composed, Tensor? untouched, int kind) "
+              "-> (Tensor, Tensor)",
+              &crvnn::scored_along);
   library.def("gated(Tensor left, Tensor right, Tensor expand, Tensor expand_bias, Tensor gates, Tensor gates_bias, "
               "Tensor scale, Tensor shift, float eps, int kind) -> Tensor",
               &crvnn::gated);

@@ -59,6 +59,75 @@ inline Scored score_windows(const Tensor& windows, const Tensor& gained, const T
   return made;
 }
 
+struct OfScored {
+  Tensor windows, gained, weight, bias, score, score_bias, composed, untouched;
+};
+
+// Backwards through score_windows.
+inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& windows, const Tensor& gained,
+                                       const Tensor& weight, const Tensor& score_, const Features& features,
+                                       const Tensor& mixed, const Tensor& slope, std::int64_t kind) {
+  const Tensor score = score_.contiguous();
+  const std::int64_t rows = gained.numel(), k = windows.size(-1), d = weight.size(0), blocks = blocks_of(rows);
+  const Tensor of_mixed = at::empty_like(mixed), of_gained = at::empty_like(gained);
+  const Tensor partial = at::empty({blocks, 3 * d}, mixed.options());  // of the score's weights, the bias, the slope
+  const float *g = data(gradient), *by = data(score), *x = data(mixed), *how_far = data(gained);
+  const float* more = features.any() ? data(slope) : nullptr;
+  float *to = mutable_data(of_mixed), *sums = mutable_data(partial), *of_how_far = mutable_data(of_gained);
+  with_kind(kind, [&](auto known) {
+    over_blocks(rows, 3 * d, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
+      float *of_score = sums + 3 * d * block, *of_bias = of_score + d, *of_slope = of_bias + d;
+      std::fill(of_score, of_score + 3 * d, 0.0f);
+      for (std::int64_t i = first; i < last; ++i) {
+        const float* xi = x + d * i;
+        const float own = g[i], far = how_far[i];
+        float* out = to + d * i;
+#pragma omp simd
+        for (std::int64_t j = 0; j < d; ++j) {
+          const Activated found = activated<known.value>(xi[j]);
+          of_score[j] += own * found.value;
+          out[j] = own * by[j] * found.slope;
+          of_bias[j] += out[j];
+        }
+        float dot = 0;
+        if (more) {
+#pragma omp simd reduction(+ : dot)
+          for (std::int64_t j = 0; j < d; ++j) {
+            of_slope[j] += far * out[j];
+            dot += more[j] * out[j];
+          }
+        }
+        of_how_far[i] = dot;
+      }
+    });
+  });
+  const Tensor totals = partial.sum(0);
+  const Tensor of_bias = totals.narrow(0, d, d), of_slope = totals.narrow(0, 2 * d, d);
+  OfScored of;
+  of.windows = of_mixed.mm(weight.narrow(1, 0, k)).view(windows.sizes());
+  of.weight = at::empty_like(weight);
+  Tensor of_window_weight = of.weight.narrow(1, 0, k);
+  at::mm_out(of_window_weight, of_mixed.t(), windows.view({rows, k}));
+  of.bias = of_bias;
+  of.score = totals.narrow(0, 0, d).view_as(score);
+  of.score_bias = at::full({1}, std::accumulate(g, g + rows, 0.0), gradient.options());
+  if (features.any()) {
+    const Tensor part = weight.narrow(1, k, weight.size(1) - k);
+    of.weight.narrow(1, k, weight.size(1) - k)
+        .copy_(at::outer(of_slope, features.composed - features.untouched))
+        .addr_(of_bias, features.untouched);
+    of.gained = of_gained;
+    of.composed = part.t().mv(of_slope);
+    of.untouched = part.t().mv(of_bias - of_slope);
+  }
+  return of;
+}
+
+inline void expect_windows(std::int64_t wide, const Tensor& weight, const std::optional<Tensor>& composed) {
+  const std::int64_t wanted = weight.size(1) - (composed ? composed->numel() : 0);
+  TORCH_CHECK(wide == wanted, "windows are ", wide, " numbers wide, not ", wanted);
+}
+
 struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
   static Tensor forward(AutogradContext* context, const Tensor& windows, const Tensor& gained, const Tensor& weight,
                         const Tensor& bias, const Tensor& score, const Tensor& score_bias,
@@ -76,66 +145,11 @@ struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = saved_by(context);
     at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor &windows = saved[0], &gained = saved[1], &weight = saved[2], &mixed = saved[6];
-    const Tensor score = saved[3].contiguous();
-    const Features features{saved[4], saved[5]};
-    const Tensor gradient = gradients[0].contiguous();
-    const std::int64_t rows = gained.numel(), k = windows.size(-1), d = weight.size(0), blocks = blocks_of(rows);
-    const Tensor of_mixed = at::empty_like(mixed), of_gained = at::empty_like(gained);
-    const Tensor partial = at::empty({blocks, 3 * d}, mixed.options());  // of the score's weights, the bias, the slope
-    const float *g = data(gradient), *by = data(score), *x = data(mixed), *how_far = data(gained);
-    const float* more = features.any() ? data(saved[7]) : nullptr;
-    float *to = mutable_data(of_mixed), *sums = mutable_data(partial), *of_how_far = mutable_data(of_gained);
-    with_kind(context->saved_data["kind"].toInt(), [&](auto known) {
-      over_blocks(rows, 3 * d, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
-        float *of_score = sums + 3 * d * block, *of_bias = of_score + d, *of_slope = of_bias + d;
-        std::fill(of_score, of_score + 3 * d, 0.0f);
-        for (std::int64_t i = first; i < last; ++i) {
-          const float* xi = x + d * i;
-          const float own = g[i], far = how_far[i];
-          float* out = to + d * i;
-#pragma omp simd
-          for (std::int64_t j = 0; j < d; ++j) {
-            const Activated found = activated<known.value>(xi[j]);
-            of_score[j] += own * found.value;
-            out[j] = own * by[j] * found.slope;
-            of_bias[j] += out[j];
-          }
-          float dot = 0;
-          if (more) {
-#pragma omp simd reduction(+ : dot)
-            for (std::int64_t j = 0; j < d; ++j) {
-              of_slope[j] += far * out[j];
-              dot += more[j] * out[j];
-            }
-          }
-          of_how_far[i] = dot;
-        }
-      });
-    });
-    const Tensor totals = partial.sum(0);
-    const Tensor of_score = totals.narrow(0, 0, d), of_bias = totals.narrow(0, d, d), of_slope = totals.narrow(0, 2 * d, d);
-    const Tensor of_weight = at::empty_like(weight);
-    Tensor of_window_weight = of_weight.narrow(1, 0, k);
-    at::mm_out(of_window_weight, of_mixed.t(), windows.view({rows, k}));
-    Tensor of_composed, of_untouched;
-    if (features.any()) {
-      const Tensor part = weight.narrow(1, k, weight.size(1) - k);
-      of_weight.narrow(1, k, weight.size(1) - k)
-          .copy_(at::outer(of_slope, features.composed - features.untouched))
-          .addr_(of_bias, features.untouched);
-      of_composed = part.t().mv(of_slope);
-      of_untouched = part.t().mv(of_bias - of_slope);
-    }
-    return {of_mixed.mm(weight.narrow(1, 0, k)).view(windows.sizes()),
-            features.any() ? of_gained : Tensor(),
-            of_weight,
-            of_bias,
-            of_score.view_as(score),
-            at::full({1}, std::accumulate(g, g + rows, 0.0), gradient.options()),
-            of_composed,
-            of_untouched,
-            Tensor()};
+    const OfScored of =
+        score_windows_backward(gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3],
+                               {saved[4], saved[5]}, saved[6], saved[7], context->saved_data["kind"].toInt());
+    return {of.windows,    of.gained,   of.weight,    of.bias, of.score,
+            of.score_bias, of.composed, of.untouched, Tensor()};
   }
 };
 
@@ -145,14 +159,69 @@ inline Tensor scored(const Tensor& windows, const Tensor& gained, const Tensor& 
                      const std::optional<Tensor>& untouched, std::int64_t kind) {
   TORCH_CHECK(windows.numel() == gained.numel() * windows.size(-1), "windows of the shape ", windows.sizes(),
               " do not fit left(c) of the shape ", gained.sizes());
-  const std::int64_t wanted = weight.size(1) - (composed ? composed->numel() : 0);
-  TORCH_CHECK(windows.size(-1) == wanted, "windows are ", windows.size(-1), " numbers wide, not ", wanted);
+  expect_windows(windows.size(-1), weight, composed);
   if (recording({windows, gained, weight, bias, score, score_bias, composed.value_or(Tensor()),
                  untouched.value_or(Tensor())})) {
     return ScoreWindows::apply(windows, gained, weight, bias, score, score_bias, composed, untouched, kind);
   }
   const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
   return score_windows(windows, gained, weight, bias, score, score_bias, features, kind).scores;
+}
+
+// The same from the values [B, n, d] themselves, whose windows are made again in the backward pass: they are the largest
+// thing there is in a step, and writing them to memory takes longer than making them. Beside the scores [B, n], the
+// neighbours to the left [B, n, d], for others.
+struct ScoreAlong : torch::autograd::Function<ScoreAlong> {
+  static variable_list forward(AutogradContext* context, const Tensor& values, const Tensor& exists,
+                               const Tensor& spans, const Tensor& shares, std::int64_t reach, const Tensor& gained,
+                               const Tensor& weight, const Tensor& bias, const Tensor& score,
+                               const Tensor& score_bias, const std::optional<Tensor>& composed,
+                               const std::optional<Tensor>& untouched, std::int64_t kind) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
+    const auto [found, left] = windows(values, exists, spans, shares, reach);
+    const Scored made = score_windows(found, gained, weight, bias, score, score_bias, features, kind);
+    context->save_for_backward({values, exists, spans, shares, gained, weight, score, features.composed,
+                                features.untouched, made.mixed, made.slope});
+    context->saved_data["reach"] = reach;
+    context->saved_data["kind"] = kind;
+    context->set_materialize_grads(false);
+    return {made.scores, left};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = saved_by(context);
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor &values = saved[0], &exists = saved[1], &spans = saved[2], &shares = saved[3], &gained = saved[4];
+    const std::int64_t reach = context->saved_data["reach"].toInt();
+    const Tensor found = std::get<0>(windows(values, exists, spans, shares, reach));
+    const Tensor gradient = gradients[0].defined() ? gradients[0].contiguous() : at::zeros_like(gained);
+    const OfScored of = score_windows_backward(gradient, found, gained, saved[5], saved[6], {saved[7], saved[8]},
+                                               saved[9], saved[10], context->saved_data["kind"].toInt());
+    const auto [of_values, of_exists] =
+        windows_backward(found, exists, spans, shares, reach, of.windows, gradients[1]);
+    return {of_values, of_exists, Tensor(),      Tensor(),    Tensor(),     of.gained, of.weight,
+            of.bias,   of.score,  of.score_bias, of.composed, of.untouched, Tensor()};
+  }
+};
+
+inline std::tuple<Tensor, Tensor> scored_along(const Tensor& values, const Tensor& exists, const Tensor& spans,
+                                               const Tensor& shares, std::int64_t reach, const Tensor& gained,
+                                               const Tensor& weight, const Tensor& bias, const Tensor& score,
+                                               const Tensor& score_bias, const std::optional<Tensor>& composed,
+                                               const std::optional<Tensor>& untouched, std::int64_t kind) {
+  expect_window(values, exists, reach);
+  expect_fitting(gained, exists);
+  expect_windows((2 * reach + 1) * values.size(2), weight, composed);
+  if (recording({values, exists, gained, weight, bias, score, score_bias, composed.value_or(Tensor()),
+                 untouched.value_or(Tensor())})) {
+    const variable_list found = ScoreAlong::apply(values, exists, spans, shares, reach, gained, weight, bias, score,
+                                                  score_bias, composed, untouched, kind);
+    return {found[0], found[1]};
+  }
+  const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
+  const auto [found, left] = windows(values, exists, spans, shares, reach);
+  return {score_windows(found, gained, weight, bias, score, score_bias, features, kind).scores, left};
 }
 
 // How neighbours hold each other back: exp(left(u)) as in the paper, or left(exp(u)) as in the published code.

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from crvnn_core import Neighbourhood, Scorer
 from crvnn_core.native import KINDS, as_made, ready
+from crvnn_core.native.along import Along
 from crvnn_plugins.activations import Activation, activation
 from crvnn_plugins.layers import linear
 
@@ -34,23 +35,17 @@ class WindowScorer(Scorer):
         self.untouched = nn.Parameter(torch.randn(transition)) if transition else None
 
     def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
-        window = near.stacked(vectors, self.reach)  # left_m ... left_1, self, right_1 ... right_m
-        weight, bias = self.convolution.weight, self.convolution.bias
-        score = self.score
-        if as_made(self.convolution, score) and (kernels := ready(window, gained, weight)) is not None:
+        convolution, score = self.convolution, self.score
+        weight, bias = convolution.weight, convolution.bias
+        if as_made(convolution, score) and (kernels := ready(vectors, gained, weight)) is not None:
+            layers = (weight, bias, score.weight, score.bias, self.composed, self.untouched)
             kind = KINDS.index(self.activation)
-            features = (self.composed, self.untouched)
-            found: Tensor = kernels.scored(
-                window.contiguous(),
-                gained.contiguous(),
-                weight,
-                bias,
-                score.weight,
-                score.bias,
-                *features,
-                kind,
-            )
+            if isinstance(near, Along) and self.reach:
+                return near.scored(vectors, self.reach, gained, *layers, kind)
+            window = near.stacked(vectors, self.reach).contiguous()
+            found: Tensor = kernels.scored(window, gained.contiguous(), *layers, kind)
             return found
+        window = near.stacked(vectors, self.reach)  # left_m ... left_1, self, right_1 ... right_m
         if self.composed is None or self.untouched is None:
             mixed = nn.functional.linear(window, weight, bias)
         else:
@@ -60,5 +55,5 @@ class WindowScorer(Scorer):
             slope = of_features @ (self.composed - self.untouched)
             mixed = nn.functional.linear(window, weight, bias + of_features @ self.untouched)
             mixed = torch.addcmul(mixed, gained.to(mixed.dtype).unsqueeze(-1), slope)
-        scores: Tensor = self.score(activation(self.activation)(mixed))
+        scores: Tensor = score(activation(self.activation)(mixed))
         return scores.squeeze(-1)

@@ -64,8 +64,8 @@ class Runs:
 def _bands(values: Tensor) -> list[Tensor]:
     """The numbers [B, n] by their size, each in one of several tensors that are 0 elsewhere.
 
-    Within a tensor the largest is some 1e8 times the smallest. So a difference of two float64 prefix sums has all digits
-    of what lies between, whatever large number stands before it.
+    Within a tensor the largest is some 1e8 times the smallest. So a difference of two float64 prefix sums has all
+    digits of what lies between, whatever large number stands before it.
     """
     size = torch.frexp(values.detach()).exponent
     below = (size.amax(1, keepdim=True) - size) // 27

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -122,29 +121,39 @@ class Recursion(Encoder):
             return after.last() + torch.arange(0, gained.numel(), gained.shape[1], device=gained.device)
         if not (self._may_leave_out(self.skip) and looking_is_free(gained)):
             return None
-        weight = gained.detach() * exists.detach()
-        where = (weight > self.skip).flatten().nonzero().squeeze(1)
-        return where if len(where) < _WORTH * weight.numel() else None
+        where = _above(self.skip, gained.detach(), exists.detach())
+        return where if len(where) < _WORTH * gained.numel() else None
 
     def look(self, state: State) -> Outlook:
         """Who goes on after a step, and which positions stay.
 
         This is the one place in the loop where the host waits for the device.
         """
-        within = [state.step < self.budget(length) for length in state.lengths]
-        willing, sizes = [True] * len(within), [length + 2 * state.behind for length in state.lengths]
+        willing, sizes = [True] * len(state.lengths), [length + 2 * state.behind for length in state.lengths]
         unsure = sizes if state.step else [0] * len(sizes)
-        staying = self.staying(state)
+        staying = state.present
         if state.step and not state.nodes.is_meta:
             asked = self.willing(state.exists.detach() * state.tokens, state.nodes, state.step)
-            if staying is state.present and not self.settles():
-                willing = asked.tolist()
-            else:
-                doubtful = staying & (state.exists != 1) if self.settles() else staying
-                answer, sizes, unsure = torch.stack([asked.long(), staying.sum(1), doubtful.sum(1)]).tolist()
+            if self._leaving() or self.settles():
+                staying, facts = self._survey(asked, state)
+                answer, sizes, unsure = facts.tolist()
                 willing = [bool(go_on) for go_on in answer]
-        going = [i for i, more in enumerate(within) if more and willing[i]]
+            else:
+                willing = asked.tolist()
+        going = [i for i, go in enumerate(willing) if go and state.step < self.budget(state.lengths[i])]
         return Outlook(staying, willing, going, sizes, unsure)
+
+    def _survey(self, asked: Tensor, state: State) -> tuple[Tensor, Tensor]:
+        """Which positions go on to the next step [B, N]; and for every sequence the answer of the halting, how many
+        positions stay, and how many of these may not exist [3, B]."""
+        drop = self.drop if self._leaving() else None
+        if drop == 0 and self.settles() and (kernels := ready(state.exists)) is not None:
+            given = [value.contiguous() for value in (asked, state.exists, state.present, state.eligible)]
+            found: tuple[Tensor, Tensor] = kernels.survey(*given)
+            return found
+        staying = state.present if drop is None else state.survivors(drop)
+        doubtful = staying & (state.exists != 1) if self.settles() else staying
+        return staying, torch.stack([asked.long(), staying.sum(1), doubtful.sum(1)])
 
     def settles(self) -> bool:
         """Whether decisions can be exact, and then have no gradient that would be missed."""
@@ -156,11 +165,9 @@ class Recursion(Encoder):
         some = self.shortcuts and (tolerance > 0 or (tolerance == 0 and self.decision.settles))
         return some and (self.decision.fades or not torch.is_grad_enabled())
 
-    def staying(self, state: State) -> Tensor:
-        """Which positions go on to the next step [B, N]."""
-        if self.retriever.reach is None and self._may_leave_out(self.drop):
-            return state.survivors(self.drop)
-        return state.present
+    def _leaving(self) -> bool:
+        """Whether positions that no longer exist may leave: not where a retriever counts positions."""
+        return self.retriever.reach is None and self._may_leave_out(self.drop)
 
     def _neighbours(self, state: State) -> Neighbourhood:
         if state.whole and self.shortcuts:
@@ -256,6 +263,14 @@ def _advance(compose: Tensor, near: Neighbourhood, state: State) -> tuple[Tensor
     return compose, gained, torch.addcmul(state.exists, state.exists, compose, value=-1)
 
 
+def _above(tolerance: float, gained: Tensor, exists: Tensor) -> Tensor:
+    """The places [m], counted through all sequences, where left(c) times what exists is above a tolerance."""
+    if (kernels := ready(gained, exists)) is not None:
+        found: Tensor = kernels.changing(gained.contiguous(), exists.contiguous(), tolerance)
+        return found
+    return (gained * exists > tolerance).flatten().nonzero().squeeze(1)
+
+
 def _pick(one: Tensor, two: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
     """Rows [m, s] of two tensors [B, N, s] at the same places [m], counted through all sequences."""
     if (kernels := ready(one, two)) is not None:
@@ -300,18 +315,21 @@ class Finished:
     def retire(self, state: State) -> State | None:
         """Keep the results of sequences that are done; the state of the others, or ``None``."""
         found = state.outlook or self.engine.look(state)
-        done = sorted(set(range(len(state.lengths))) - set(found.going))
-        for halted in (True, False):
-            leaving = [i for i in done if found.willing[i] != halted]
-            if leaving:
-                self.collect(state, leaving, halted)
+        done = len(found.going) < len(state.lengths)
+        if done:
+            gone = sorted(set(range(len(state.lengths))) - set(found.going))
+            for halted in (True, False):
+                leaving = [i for i in gone if found.willing[i] != halted]
+                if leaving:
+                    self.collect(state, leaving, halted)
         if not found.going:
             return None
         left, n = [found.sizes[i] for i in found.going], found.staying.shape[1]
         whole = not any(found.unsure[i] for i in found.going)  # then everything else must leave
         if done or (min(left) < n if whole else max(left) < _WORTH * n):
             state = state.narrow(found.going, found.staying, max(left))
-        return replace(state, whole=True) if whole else state
+        state.whole = whole
+        return state
 
     def collect(self, state: State, leaving: list[int], halted: bool) -> None:
         """Keep the results of these sequences."""

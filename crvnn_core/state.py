@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -74,34 +73,39 @@ class State:
 
     def narrow(self, chosen: list[int], staying: Tensor, size: int) -> State:
         """Only these sequences, and of each only the positions that stay: at most ``size`` of them."""
-        rest = self if len(chosen) == len(self.lengths) else self._rows(chosen)
-        if rest is not self:
-            staying = staying.index_select(0, torch.tensor(chosen, device=staying.device))
-        order, present, flat = _places(staying, size)
-        nodes, exists, gained = _kept(rest.nodes, rest.exists, rest.gained, flat)
-        tokens, eligible = rest.tokens.gather(1, order), rest.eligible.gather(1, order)
-        if len(order) > 1:  # one sequence alone has no padding
-            exists, tokens, eligible = exists * present, tokens & present, eligible & present
-        return replace(
-            rest,
-            nodes=nodes,
-            exists=exists,
-            gained=gained,
-            lost=None if rest.lost is None else _lost(rest.lost, rest.exists, staying, order) * present,
-            present=present,
-            tokens=tokens,
-            eligible=eligible,
-            place=rest.place.gather(1, order),
-        )
+        after = copy(self)
+        after.nodes, after.exists, after.gained, *flags, order = _kept(self, chosen, staying, size)
+        after.present, after.tokens, after.eligible, after.place = flags
+        lost, exists = self.lost, self.exists
+        if len(chosen) < len(self.lengths):
+            index = torch.tensor(chosen, device=staying.device)
+            after.rows, after.lengths = self.rows[index], tuple(self.lengths[i] for i in chosen)
+            if lost is not None:
+                lost, exists, staying = lost[index], exists[index], staying[index]
+        if lost is not None:
+            after.lost = _lost(lost, exists, staying, order) * after.present
+        return after
 
-    def _rows(self, chosen: list[int]) -> State:
-        index = torch.tensor(chosen, device=self.nodes.device)
-        picked: dict[str, Any] = {
-            name: value.index_select(0, index)
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor)
-        }
-        return replace(self, **picked, lengths=tuple(self.lengths[i] for i in chosen))
+
+def _kept(state: State, chosen: list[int], staying: Tensor, size: int) -> list[Tensor]:
+    """Of some sequences the positions that stay: nodes, what exists, left(c), which are no padding, tokens, eligible
+    ones, their numbers; and where they were."""
+    given = [state.nodes, state.exists, state.gained, staying, state.tokens, state.eligible, state.place]
+    if (kernels := ready(*given[:3])) is not None:
+        return list(kernels.narrow(*(value.contiguous() for value in given), chosen, size))
+    if len(chosen) < len(state.lengths):
+        index = torch.tensor(chosen, device=staying.device)
+        given = [value[index] for value in given]
+    order, present, flat = _places(given[3], size)
+    where = flat.flatten()
+    nodes, exists, gained = (
+        values.flatten(0, 1).index_select(0, where).view(*flat.shape, *values.shape[2:])
+        for values in given[:3]
+    )
+    tokens, eligible, place = (values.gather(1, order) for values in given[4:])
+    if len(order) > 1:  # one sequence alone has no padding
+        exists, tokens, eligible = exists * present, tokens & present, eligible & present
+    return [nodes, exists, gained, present, tokens, eligible, place, order]
 
 
 def _places(staying: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -112,19 +116,6 @@ def _places(staying: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
     order = staying.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
     first = torch.arange(0, staying.numel(), staying.shape[1], device=order.device).unsqueeze(1)
     return order, staying.gather(1, order), order + first
-
-
-def _kept(nodes: Tensor, exists: Tensor, gained: Tensor, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What stands at some places [B, size], counted through all sequences."""
-    if (kernels := ready(nodes, exists, gained)) is not None:
-        found: tuple[Tensor, Tensor, Tensor] = kernels.narrow(
-            nodes.contiguous(), exists.contiguous(), gained.contiguous(), flat
-        )
-        return found
-    index = flat.flatten()
-    some = nodes.flatten(0, 1).index_select(0, index).view(*flat.shape, -1)
-    there, new = (values.flatten().index_select(0, index).view(flat.shape) for values in (exists, gained))
-    return some, there, new
 
 
 def _lost(lost: Tensor, exists: Tensor, staying: Tensor, order: Tensor) -> Tensor:

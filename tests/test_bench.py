@@ -563,15 +563,17 @@ def test_a_profile_tells_forward_from_backward_in_every_slot(field):
     found = profile_step(model, [collate(group, model.vocabulary)])
     slots = {share.name: share for share in found.slots}
     assert {"retriever", "scorer", "decision", "cell", "halting", "engine"} <= slots.keys()
-    for slot in ("retriever", "scorer", "cell"):
+    assert (
+        slots["retriever"].forward > 0
+    )  # with kernels, the gradient of neighbours is made within the scorer's
+    for slot in ("scorer", "cell"):
         assert slots[slot].forward > 0
         assert slots[slot].backward > 0
     assert slots["halting"].backward == 0
     assert sum(share.seconds for share in found.slots) == pytest.approx(found.seconds)
     products = sum(share.calls for share in found.operations if share.name in PRODUCTS)
-    assert (
-        products >= 3 * 3 * slots["cell"].calls
-    )  # two of the cell, one of the scorer, two gradients of each
+    # Two of the cell and one of the scorer, and one gradient of each; those of weights are made together.
+    assert products >= 2 * 3 * slots["cell"].calls
     assert sum(len(module._forward_hooks) for module in model.modules()) == hooks
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,12 +20,12 @@ from torch.nn.utils import prune
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from crvnn_core import CrvnnError, assemble, read_spec
-from crvnn_core.engine import _advance, _blend, _blend_some, _pick
+from crvnn_core.engine import Recursion, _above, _advance, _blend, _blend_some, _pick
 from crvnn_core.hard import _join
 from crvnn_core.native import FORMS, KINDS, building, kernels, ready, without
 from crvnn_core.native.along import Along, along
 from crvnn_core.neighbourhoods import adjacent
-from crvnn_core.state import _kept
+from crvnn_core.state import State, _kept
 from crvnn_core.trees import tree_of
 from crvnn_plugins.cells import GatedCell
 from crvnn_plugins.decisions import relax
@@ -360,9 +361,19 @@ def test_modulated_decisions(form, drawn, spread, seed):
     assert_twins(run, twin, (numbers(exists.shape, seed) * spread, exists))
 
 
-def _modulated(form, mask, eligible):
+@needs_kernels
+@pytest.mark.parametrize("form", FORMS)
+@some
+@given(decisions(), st.sampled_from([1.0, 5.0]), st.sampled_from([0.1, 0.5]), st.integers(0, 99))
+def test_decisions_that_are_stretched_and_clipped(form, drawn, spread, stretch, seed):
+    exists, mask, eligible = drawn
+    run, twin = _modulated(form, mask, eligible, stretch)
+    assert_twins(run, twin, (numbers(exists.shape, seed) * spread, exists))
+
+
+def _modulated(form, mask, eligible, stretch=0.0):
     def deciding(find):
-        return lambda u, e: relax(u, find(e, mask), eligible, form)
+        return lambda u, e: relax(u, find(e, mask), eligible, form, stretch)
 
     return deciding(by_kernels), deciding(AdhocDense())
 
@@ -562,18 +573,67 @@ def test_picking(drawn, seed):
 
 @needs_kernels
 @some
-@given(lines(), st.sampled_from([1, 5, 70]), st.integers(0, 99))
-def test_narrowing(line, width, seed):
+@given(lines(), st.sampled_from([1, 5, 70]), st.booleans(), st.integers(0, 99))
+def test_narrowing(line, width, everyone, seed):
     exists, mask = line
-    size = 1 + seed % mask.shape[1]
-    order = numbers(mask.shape, seed, torch.rand).argsort(1)[:, :size]
-    flat = order + torch.arange(len(order)).unsqueeze(1) * mask.shape[1]
+    staying = mask & (numbers(mask.shape, seed, torch.rand) > 0.4)
+    staying[:, 0] = True
+    rows = list(range(len(mask))) if everyone else sorted({0, seed % len(mask)})
+    size = int(staying[rows].sum(1).max())
 
     def run(v, e, g):
-        return _kept(v, e, g, flat)
+        return _kept(_state(v, e, g, mask, seed), rows, staying, size)
 
     given_ = (numbers((*exists.shape, width), seed), exists, numbers(exists.shape, seed + 1))
-    assert_twins(run, run, given_, tolerance=0)
+    assert_twins(lambda *inputs: run(*inputs)[:3], lambda *inputs: run(*inputs)[:3], given_, tolerance=0)
+    got = run(*given_)
+    with without():
+        twin = run(*given_)
+    assert [value.dtype for value in got] == [value.dtype for value in twin]
+    assert all(map(torch.equal, got, twin))
+
+
+def _state(nodes, exists, gained, mask, seed=0):
+    """What narrowing looks at of a state."""
+    some = numbers(mask.shape, seed, torch.rand) > 0.3
+    place = torch.arange(mask.shape[1]).expand_as(mask)
+    return SimpleNamespace(
+        nodes=nodes,
+        exists=exists,
+        gained=gained,
+        present=mask,
+        tokens=mask & some,
+        eligible=mask & ~some,
+        place=place,
+        lengths=(1,) * len(mask),
+    )
+
+
+@needs_kernels
+@some
+@given(decisions(), st.integers(0, 99))
+def test_surveying(drawn, seed):
+    exists, mask, eligible = drawn
+    engine = SimpleNamespace(drop=0.0, _leaving=lambda: True, settles=lambda: True)
+    asked = numbers((len(mask),), seed) > 0
+    state = State(*[exists * mask] * 3, None, mask, mask, eligible, mask, mask, 1, (1,) * len(mask))
+    got = Recursion._survey(engine, asked, state)
+    with without():
+        twin = Recursion._survey(engine, asked, state)
+    assert all(map(torch.equal, got, twin))
+    assert got[1].dtype == twin[1].dtype
+
+
+@needs_kernels
+@pytest.mark.parametrize("tolerance", [0.0, 0.2])
+@some
+@given(decisions(), st.integers(0, 99))
+def test_finding_the_cells_that_change_something(tolerance, drawn, seed):
+    exists, _, _ = drawn
+    gained = numbers(exists.shape, seed, torch.rand).sub(0.3).clamp(0)
+    got = _above(tolerance, gained, exists)
+    with without():
+        assert torch.equal(got, _above(tolerance, gained, exists))
 
 
 @needs_kernels
@@ -769,7 +829,7 @@ def _graph(node):
         if node is not None and node not in seen:
             seen[node] = node.name()
             waiting += [parent for parent, _ in node.next_functions]
-    return set(seen.values())
+    return list(seen.values())
 
 
 # Threads
@@ -805,7 +865,8 @@ def test_nothing_depends_on_the_number_of_threads(in_threads):
             _blend(v, v.tanh(), moved[1]),
             _blend_some(v, picked[1], picked[0], moved[1], flat.flatten()),
         ]
-        return [near.stacked(v, 2), near.right(u), *decided, *moved, *picked, *blends, *_kept(v, e, u, flat)]
+        kept = _kept(_state(v, e, u, mask), [0, 2, 3, 5], scores > 0, 200)[:3]
+        return [near.stacked(v, 2), near.right(u), *decided, *moved, *picked, *blends, *kept]
 
     one, two = (in_threads(count, lambda: outcome(run, (exists * mask, values, scores))) for count in (1, 2))
     for got, again in zip([*one[0], *one[1]], [*two[0], *two[1]], strict=True):
@@ -942,6 +1003,151 @@ def test_forward_mode_derivatives_are_there_or_refused_but_never_lost():
             assert forward_ad.unpack_dual(found).tangent is not None
 
 
+# Gradients of weights that many steps share
+
+
+def _weighed(module):
+    """A loss in which a module takes part several times, each time with other numbers of rows."""
+    total = 0.0
+    for number, rows in enumerate((3, 600, 1, 40, 1100, 7)):
+        values = numbers((1, rows, module.width), number)
+        if isinstance(module, GatedCell):
+            found = module(values, values.flip(1))
+        else:
+            near = Adhoc()(torch.full((1, rows), 0.5), torch.ones(1, rows, dtype=torch.bool))
+            found = module(values, near, values[..., 0].sigmoid()) * (number + 1)
+        total = total + (found * found.detach().cos()).sum()
+    return total
+
+
+SHARED = {
+    "gated": lambda: GatedCell(6),
+    "window": lambda: WindowScorer(6, 5, 3),
+    "plain window": lambda: WindowScorer(6, 3, 0),
+}
+
+
+def _trained_parts(module):
+    return [p for name, p in module.named_parameters() if not name.startswith("leaf")]
+
+
+def _by_torch(module):
+    with without():
+        return torch.autograd.grad(_weighed(module), _trained_parts(module))
+
+
+@pytest.fixture(params=SHARED)
+def shared(request):
+    module = SHARED[request.param]()
+    return module, _by_torch(module)
+
+
+def _assert_all_close(got, right):
+    for one, other in zip(got, right, strict=True):
+        assert_close(one, other)
+
+
+@needs_kernels
+def test_all_steps_share_one_gradient_of_the_weights(shared):
+    module, right = shared
+    loss = _weighed(module)
+    assert sum("Share" in name for name in _graph(loss.grad_fn)) == 1
+    loss.backward()
+    _assert_all_close([p.grad for p in _trained_parts(module)], right)
+
+
+@needs_kernels
+def test_a_graph_can_be_gone_through_again(shared):
+    module, right = shared
+    loss = _weighed(module)
+    for _ in range(3):
+        _assert_all_close(torch.autograd.grad(loss, _trained_parts(module), retain_graph=True), right)
+
+
+@needs_kernels
+def test_gradients_of_two_graphs_add_up(shared):
+    module, right = shared
+    losses = [_weighed(module), 2 * _weighed(module)]  # both live at once
+    for loss in losses:
+        loss.backward()
+    _assert_all_close([p.grad / 3 for p in _trained_parts(module)], right)
+
+
+@needs_kernels
+def test_gradients_of_some_weights_can_be_asked_for(shared):
+    module, right = shared
+    loss = _weighed(module)
+    for number, weight in enumerate(_trained_parts(module)):
+        (got,) = torch.autograd.grad(loss, weight, retain_graph=True)
+        assert_close(got, right[number])
+
+
+@needs_kernels
+def test_gradients_of_inputs_alone_leave_nothing_behind(shared):
+    module, right = shared
+    inputs = numbers((1, 9, module.width), 1).requires_grad_()
+    near = along(torch.ones(1, 9))
+    extra = module(inputs, inputs) if isinstance(module, GatedCell) else module(inputs, near, inputs[..., 0])
+    loss = _weighed(module) + extra.sum() * 0
+    torch.autograd.grad(loss, inputs, retain_graph=True)
+    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
+
+
+@needs_kernels
+def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(shared):
+    module, right = shared
+    loss = _weighed(module)
+    inputs = numbers((1, 5, module.width), 3).requires_grad_()
+
+    def fail(gradient):
+        raise ValueError("no more")
+
+    first = inputs * 1
+    first.register_hook(fail)
+    if isinstance(module, GatedCell):
+        broken = module(first, first).sum()
+    else:
+        broken = module(first, along(torch.ones(1, 5)), first[..., 0]).sum()
+    with pytest.raises(ValueError, match="no more"):
+        (loss + broken).backward(retain_graph=True)
+    module.zero_grad()
+    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
+
+
+@needs_kernels
+def test_weights_that_were_exchanged_are_other_weights(shared):
+    module, _ = shared
+    before = _weighed(module)
+    with torch.no_grad():
+        for weight in _trained_parts(module):
+            weight.data = weight.data * 2
+    right = _by_torch(module)
+    loss = _weighed(module)
+    assert before.grad_fn is not None  # the first graph is still there
+    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
+
+
+@needs_kernels
+def test_weights_that_are_changed_before_the_backward_pass_are_noticed(shared):
+    module, _ = shared
+    loss = _weighed(module)
+    with torch.no_grad():
+        for weight in _trained_parts(module):
+            weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@needs_kernels
+def test_two_threads_do_not_mix_their_gradients(shared):
+    module, right = shared
+    losses = [_weighed(module) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda loss: torch.autograd.grad(loss, _trained_parts(module)), losses))
+    for got in found:
+        _assert_all_close(got, right)
+
+
 # Second derivatives
 
 
@@ -962,7 +1168,7 @@ def _kernels_in_use():
             "gated": lambda: cell(values, values),
             "blend": lambda: _blend(values, values * 2, exists),
             "pick": lambda: _pick(values, values, where)[0],
-            "narrow": lambda: _kept(values, exists, exists, where.unsqueeze(0))[0],
+            "narrow": lambda: _kept(_state(values, exists, exists, mask), [0], exists > 0.5, 2)[0],
         },
         values,
         exists,

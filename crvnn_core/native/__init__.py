@@ -46,6 +46,8 @@ class Kernels:
         self.join: Any = found.join.default
         self.pick: Any = found.pick.default
         self.narrow: Any = found.narrow.default
+        self.survey: Any = found.survey.default
+        self.changing: Any = found.changing.default
 
 
 @cache

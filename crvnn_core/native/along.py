@@ -50,11 +50,11 @@ class Along(Neighbourhood):
         self._lefts.append((values, left))
         return found
 
-    def modulated(self, scores: Tensor, eligible: Tensor, form: str) -> Tensor:
+    def modulated(self, scores: Tensor, eligible: Tensor, form: str, stretch: float = 0.0) -> Tensor:
         """Decisions in which neighbours hold each other back; ``crvnn_plugins.decisions`` has them written out."""
         line = (self.exists, self.spans, self.shares)
         found: Tensor = self.kernels.modulated(
-            scores.contiguous(), eligible.expand_as(scores).contiguous(), *line, FORMS.index(form)
+            scores.contiguous(), eligible.expand_as(scores).contiguous(), *line, FORMS.index(form), stretch
         )
         return found
 
@@ -94,7 +94,11 @@ class Along(Neighbourhood):
         return found.view(values.shape).to(values.dtype)
 
 
-def along(exists: Tensor) -> Along | None:
-    """The neighbours, if the kernels are ready for this."""
+def along(exists: Tensor, present: Tensor | None = None) -> Along | None:
+    """The neighbours along what exists and is present, if the kernels are ready for this."""
     kernels = ready(exists)
-    return None if kernels is None else Along(exists, kernels)
+    if kernels is None:
+        return None
+    if present is not None and not present.all():  # seldom, in a recursion: cheaper to look than to multiply
+        exists = exists * present
+    return Along(exists, kernels)

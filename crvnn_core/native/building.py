@@ -24,7 +24,15 @@ _FLAGS = (
 )
 #: What the processor can do, in the words of torch, and what lets a compiler use it.
 _CAPABILITIES = {
-    "AVX512": ("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mavx2", "-mfma"),
+    "AVX512": (
+        "-mprefer-vector-width=512",
+        "-mavx512f",
+        "-mavx512dq",
+        "-mavx512vl",
+        "-mavx512bw",
+        "-mavx2",
+        "-mfma",
+    ),
     "AVX2": ("-mavx2", "-mfma"),
 }
 

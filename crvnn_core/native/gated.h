@@ -5,6 +5,7 @@
 
 #include "activation.h"
 #include "common.h"
+#include "weights.h"
 
 namespace crvnn {
 
@@ -25,14 +26,13 @@ struct Gates {
   double eps;
   std::int64_t kind;
 
-  Gates(const Tensor& expand_, const Tensor& expand_bias_, const Tensor& gates_, const Tensor& gates_bias_,
-        const Tensor& scale_, const Tensor& shift_, double eps_, std::int64_t kind_)
-      : expand(expand_),
-        expand_bias(expand_bias_.contiguous()),
-        gates(gates_),
-        gates_bias(gates_bias_.contiguous()),
-        scale(scale_.contiguous()),
-        shift(shift_.contiguous()),
+  Gates(at::TensorList weights, double eps_, std::int64_t kind_)
+      : expand(weights[0]),
+        expand_bias(weights[1].contiguous()),
+        gates(weights[2]),
+        gates_bias(weights[3].contiguous()),
+        scale(weights[4].contiguous()),
+        shift(weights[5].contiguous()),
         eps(eps_),
         kind(kind_) {}
 };
@@ -183,15 +183,6 @@ inline void inactivate(const Tensor& gradient, const Tensor& inner, const Tensor
   });
 }
 
-// to (+)= one times two
-inline void accumulate(Tensor to, const Tensor& one, const Tensor& two, bool more) {
-  if (more) {
-    to.addmm_(one, two);
-  } else {
-    at::mm_out(to, one, two);
-  }
-}
-
 struct Composed {
   Tensor parent, inner, mixing, moments;
 };
@@ -220,19 +211,31 @@ inline Composed compose(const Tensor& left, const Tensor& right, const Gates& ce
   return made;
 }
 
-inline Gates gates_of(const variable_list& saved, std::size_t at, double eps, std::int64_t kind) {
-  return {saved[at], saved[at + 1], saved[at + 2], saved[at + 3], saved[at + 4], saved[at + 5], eps, kind};
-}
+// From all steps: the gradients of the six weights. The vectors are those of gates (4 d), scale, shift, and expand (h).
+struct CellGathering : Gathering {
+  explicit CellGathering(const variable_list& weights)
+      : d(weights[4].numel()), h(weights[0].size(0)), options(weights[0].options()) {}
+  std::int64_t d, h;
+  at::TensorOptions options;
+
+  Gathered begin() const override { return {{{4 * d, h}, {h, 2 * d}}, 6 * d + h, options}; }
+
+  variable_list finish(const Gathered& all) const override {
+    return {all.matrix(1),        all.vector(6 * d, h), all.matrix(0),
+            all.vector(0, 4 * d), all.vector(4 * d, d), all.vector(5 * d, d)};
+  }
+};
 
 struct Gated : torch::autograd::Function<Gated> {
-  static Tensor forward(AutogradContext* context, const Tensor& left, const Tensor& right, const Tensor& expand,
-                        const Tensor& expand_bias, const Tensor& gates, const Tensor& gates_bias, const Tensor& scale,
-                        const Tensor& shift, double eps, std::int64_t kind) {
+  static Tensor forward(AutogradContext* context, const Tensor& left, const Tensor& right, at::TensorList weights,
+                        const c10::intrusive_ptr<Weights>& shared, double eps, std::int64_t kind) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor l = in_rows(left), r = in_rows(right);
-    const Composed made = compose(l, r, {expand, expand_bias, gates, gates_bias, scale, shift, eps, kind}, true);
-    context->save_for_backward({left, right, made.inner, made.mixing, made.moments, expand, expand_bias, gates,
-                                gates_bias, scale, shift});
+    const Composed made = compose(l, r, Gates(weights, eps, kind), true);
+    variable_list kept{left, right, made.inner, made.mixing, made.moments};
+    kept.insert(kept.end(), weights.begin(), weights.end());
+    context->save_for_backward(kept);
+    context->saved_data["weights"] = c10::IValue::make_capsule(shared);
     context->saved_data["eps"] = eps;
     context->saved_data["kind"] = kind;
     context->saved_data["frugal"] = saving_memory();
@@ -243,51 +246,42 @@ struct Gated : torch::autograd::Function<Gated> {
     const variable_list saved = saved_by(context);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor left = in_rows(saved[0]), right = in_rows(saved[1]);
-    const Gates cell =
-        gates_of(saved, 5, context->saved_data["eps"].toDouble(), context->saved_data["kind"].toInt());
+    const Gates cell(at::TensorList(saved).slice(5), context->saved_data["eps"].toDouble(),
+                     context->saved_data["kind"].toInt());
+    const Place place(context, 2);
+    Gathered& weights = *place;
     const Tensor gradient = in_rows(gradients[0]);
     const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
-    const std::int64_t portion = portion_of(rows, context->saved_data["frugal"].toBool());
+    const bool frugal = context->saved_data["frugal"].toBool();
+    const std::int64_t portion = portion_of(rows, frugal);
     const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
-    const Tensor of_children = make(rows, 2 * d), children = make(portion, 2 * d);
-    const Tensor of_mixing = make(portion, 4 * d), of_inner = make(portion, h), active = make(portion, h);
-    const Tensor mixed_sums = make(blocks_of(rows), 6 * d), inner_sums = make(blocks_of(rows), h);
-    const Tensor of_expand = at::empty_like(cell.expand), of_gates = at::empty_like(cell.gates);
-    if (rows == 0) {
-      of_expand.zero_();
-      of_gates.zero_();
-    }
+    const Tensor of_children = make(rows, 2 * d);
+    const Tensor mixed_sums = make(blocks_of(portion), 6 * d), inner_sums = make(blocks_of(portion), h);
     for (std::int64_t first = 0; first < rows; first += portion) {
       const std::int64_t size = std::min(portion, rows - first);
-      const auto part = [&](const Tensor& all, std::int64_t begin) {
-        return all.size(0) == size ? all : all.narrow(0, begin, size);
+      const auto part = [&](const Tensor& all) { return all.size(0) == size ? all : all.narrow(0, first, size); };
+      const auto sums = [&](const Tensor& all) {
+        return size == portion ? all : all.narrow(0, 0, blocks_of(size));
       };
-      const auto sums = [&](const Tensor& all) { return all.narrow(0, first / BLOCK, blocks_of(size)); };
-      const Tensor l = part(left, first), r = part(right, first);
-      const Tensor of_mix = part(of_mixing, 0), act = part(active, 0), both = part(children, 0);
-      Tensor of_in = part(of_inner, 0), of_both = part(of_children, first);
-      unmix(part(gradient, first), part(saved[3], first), l, r, part(saved[4], first), cell, of_mix, both, of_both,
-            sums(mixed_sums));
+      const Tensor l = part(left), r = part(right), of_both = part(of_children);
+      const variable_list room = weights.room(size);
+      const Tensor &of_mix = room[0], &act = room[1], &both = room[3];
+      Tensor of_in = room[2];
+      unmix(part(gradient), part(saved[3]), l, r, part(saved[4]), cell, of_mix, both, of_both, sums(mixed_sums));
       at::mm_out(of_in, of_mix, cell.gates);
-      inactivate(of_in, part(saved[2], first), cell.expand_bias, cell.kind, act, sums(inner_sums));
+      inactivate(of_in, part(saved[2]), cell.expand_bias, cell.kind, act, sums(inner_sums));
       of_both.addmm_(of_in, cell.expand);
-      accumulate(of_gates, of_mix.t(), act, first > 0);
-      accumulate(of_expand, of_in.t(), both, first > 0);
+      weights.add_sums(sums(mixed_sums), 0);
+      weights.add_sums(sums(inner_sums), 6 * d);
     }
-    const Tensor sums = mixed_sums.sum(0);
+    if (frugal) weights.settle(false);
     std::vector<std::int64_t> shape = gradients[0].sizes().vec();
     shape.back() = 2 * d;
     const Tensor of_both = of_children.view(shape);
-    return {of_both.narrow(-1, 0, d),
-            of_both.narrow(-1, d, d),
-            of_expand,
-            inner_sums.sum(0),
-            of_gates,
-            sums.narrow(0, 0, 4 * d),
-            sums.narrow(0, 4 * d, d),
-            sums.narrow(0, 5 * d, d),
-            Tensor(),
-            Tensor()};
+    variable_list found(2 + 6 + 3);
+    found[0] = of_both.narrow(-1, 0, d);
+    found[1] = of_both.narrow(-1, d, d);
+    return found;
   }
 };
 
@@ -297,11 +291,12 @@ inline Tensor gated(const Tensor& left, const Tensor& right, const Tensor& expan
                     double eps, std::int64_t kind) {
   TORCH_CHECK(left.sizes() == right.sizes() && 2 * left.size(-1) == expand.size(1), "children of the shapes ",
               left.sizes(), " and ", right.sizes(), " do not fit a cell of width ", expand.size(1) / 2);
+  const variable_list weights{expand, expand_bias, gates, gates_bias, scale, shift};
   if (recording({left, right, expand, expand_bias, gates, gates_bias, scale, shift})) {
-    return Gated::apply(left, right, expand, expand_bias, gates, gates_bias, scale, shift, eps, kind);
+    const auto shared = weights_for<CellGathering>(weights);
+    return Gated::apply(left, right, at::TensorList(shared->shared), shared, eps, kind);
   }
-  const Gates cell(expand, expand_bias, gates, gates_bias, scale, shift, eps, kind);
-  return compose(in_rows(left), in_rows(right), cell, false).parent.view(left.sizes());
+  return compose(in_rows(left), in_rows(right), Gates(weights, eps, kind), false).parent.view(left.sizes());
 }
 
 }  // namespace crvnn

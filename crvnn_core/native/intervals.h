@@ -392,11 +392,10 @@ inline std::tuple<Tensor, Tensor, Tensor> advance(const Tensor& compose, const T
 }
 
 // The values [B, n, d] between those of their neighbours up to a reach r, side by side [B, n, (2 r + 1) d]; and their
-// neighbours to the left once more by themselves [B, n, d].
-inline std::tuple<Tensor, Tensor> windows(const Tensor& values, const Tensor& exists, const Tensor& spans,
-                                          const Tensor& shares, std::int64_t reach) {
+// neighbours to the left once more by themselves [B, n, d], if these are wanted.
+inline void make_windows(const Tensor& values, const Tensor& exists, const Tensor& spans, const Tensor& shares,
+                         std::int64_t reach, const Tensor& found, const Tensor& left) {
   const std::int64_t batch = values.size(0), n = values.size(1), d = values.size(2), all = (2 * reach + 1) * d;
-  const Tensor found = at::empty({batch, n, all}, values.options()), left = at::empty_like(values);
   // One thread for each side: what it writes of a position then lies together.
   over_rows(2 * batch, n * d * (reach + 1), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t k = first; k < last; ++k) {
@@ -406,14 +405,14 @@ inline std::tuple<Tensor, Tensor> windows(const Tensor& values, const Tensor& ex
         const std::int64_t width = std::min(CHANNELS, d - channel);
         const Read from{data(values) + row * n * d + channel, d};
         const Write to{mutable_data(found) + row * n * all + reach * d + channel, all};
-        const Write one{mutable_data(left) + row * n * d + channel, d};
         if (k % 2 == LEFT) {
-          neighbour<LEFT>(line, from, one, width);
-          for (std::int64_t i = 0; i < n; ++i) std::copy_n(one[i], width, to[i] - d);
-          for (std::int64_t m = 2; m <= reach; ++m) {
-            const Read before = m == 2 ? Read{one.first, d} : Read{to.first - (m - 1) * d, all};
+          for (std::int64_t m = 1; m <= reach; ++m) {
+            const Read before = m == 1 ? from : Read{to.first - (m - 1) * d, all};
             neighbour<LEFT>(line, before, to.from(-m * d), width);
           }
+          if (!left.defined()) continue;
+          const Write one{mutable_data(left) + row * n * d + channel, d};
+          for (std::int64_t i = 0; i < n; ++i) std::copy_n(to[i] - d, width, one[i]);
         } else {
           for (std::int64_t i = 0; i < n; ++i) std::copy_n(from[i], width, to[i]);
           for (std::int64_t m = 1; m <= reach; ++m) {
@@ -424,6 +423,13 @@ inline std::tuple<Tensor, Tensor> windows(const Tensor& values, const Tensor& ex
       }
     }
   });
+}
+
+inline std::tuple<Tensor, Tensor> windows(const Tensor& values, const Tensor& exists, const Tensor& spans,
+                                          const Tensor& shares, std::int64_t reach) {
+  const std::int64_t batch = values.size(0), n = values.size(1), d = values.size(2);
+  const Tensor found = at::empty({batch, n, (2 * reach + 1) * d}, values.options()), left = at::empty_like(values);
+  make_windows(values, exists, spans, shares, reach, found, left);
   return {found, left};
 }
 

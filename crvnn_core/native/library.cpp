@@ -13,7 +13,8 @@ TORCH_LIBRARY(crvnn, library) {
                                          std::int64_t)>(&crvnn::neighbour));
   library.def("window(Tensor values, Tensor exists, Tensor spans, Tensor shares, int reach) -> (Tensor, Tensor)",
               &crvnn::window);
-  library.def("modulated(Tensor scores, Tensor eligible, Tensor exists, Tensor spans, Tensor shares, int form) -> Tensor",
+  library.def("modulated(Tensor scores, Tensor eligible, Tensor exists, Tensor spans, Tensor shares, int form, "
+              "float stretch) -> Tensor",
               &crvnn::modulated);
   library.def("advance(Tensor compose, Tensor exists, Tensor eligible, Tensor tokens, Tensor along, Tensor spans, "
               "Tensor shares) -> (Tensor, Tensor, Tensor)",
@@ -33,6 +34,10 @@ TORCH_LIBRARY(crvnn, library) {
               "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
               &crvnn::join);
   library.def("pick(Tensor one, Tensor two, Tensor where) -> (Tensor, Tensor)", &crvnn::pick);
-  library.def("narrow(Tensor nodes, Tensor exists, Tensor gained, Tensor order) -> (Tensor, Tensor, Tensor)",
+  library.def("narrow(Tensor nodes, Tensor exists, Tensor gained, Tensor staying, Tensor tokens, Tensor eligible, "
+              "Tensor place, int[] chosen, int size) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
               &crvnn::narrow);
+  library.def("survey(Tensor willing, Tensor exists, Tensor present, Tensor eligible) -> (Tensor, Tensor)",
+              &crvnn::survey);
+  library.def("changing(Tensor gained, Tensor exists, float tolerance) -> Tensor", &crvnn::changing);
 }

@@ -140,43 +140,130 @@ inline Tensor blend(const Tensor& nodes, const Tensor& parents, const Tensor& ga
   return blended(nodes, parents, gained, where);
 }
 
-inline std::tuple<Tensor, Tensor, Tensor> narrowed(const Tensor& nodes, const Tensor& exists, const Tensor& gained,
-                                                   const Tensor& order) {
-  const std::int64_t batch = order.size(0), size = order.size(1), d = nodes.size(-1);
-  const auto few = [&](const Tensor& all) { return rows_at(all.unsqueeze(-1), order).view({batch, size}); };
-  return {rows_at(nodes, order).view({batch, size, d}), few(exists), few(gained)};
+// Which positions go on [B, n]: what exists, and all that is not eligible to be composed. And for every sequence the
+// answer of the halting, how many positions stay, and how many of these may not exist [3, B].
+inline std::tuple<Tensor, Tensor> survey(const Tensor& willing, const Tensor& exists, const Tensor& present,
+                                         const Tensor& eligible) {
+  const std::int64_t batch = exists.size(0), n = exists.size(1);
+  const Tensor staying = at::empty_like(present), facts = at::empty({3, batch}, exists.options().dtype(at::kLong));
+  const float* e = data(exists);
+  const bool *here = present.const_data_ptr<bool>(), *may = eligible.const_data_ptr<bool>();
+  bool* stays = staying.mutable_data_ptr<bool>();
+  std::int64_t* found = facts.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t row = 0; row < batch; ++row) {
+    std::int64_t stay = 0, doubtful = 0;
+    for (std::int64_t i = n * row; i < n * (row + 1); ++i) {
+      stays[i] = here[i] && (e[i] != 0 || !may[i]);
+      stay += stays[i];
+      doubtful += stays[i] && e[i] != 1;
+    }
+    found[row] = willing.const_data_ptr<bool>()[row];
+    found[batch + row] = stay;
+    found[2 * batch + row] = doubtful;
+  }
+  return {staying, facts};
+}
+
+// The places [m], counted through all sequences, where left(c) times what still exists is above a tolerance.
+inline Tensor changing(const Tensor& gained, const Tensor& exists, double tolerance) {
+  const float *g = data(gained), *e = data(exists), least = static_cast<float>(tolerance);
+  const std::int64_t count = gained.numel();
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (g[i] * e[i] > least) found.push_back(i);
+  }
+  const Tensor places = at::empty({static_cast<std::int64_t>(found.size())}, gained.options().dtype(at::kLong));
+  std::copy(found.begin(), found.end(), places.mutable_data_ptr<std::int64_t>());
+  return places;
+}
+
+// Some sequences, and of each the positions that stay, then some that do not as padding: places [B', size] within a
+// sequence, the same counted through all sequences, and which are no padding.
+struct Kept {
+  Tensor order, flat, present;
+};
+
+inline Kept kept(const Tensor& staying, at::IntArrayRef chosen, std::int64_t size) {
+  const std::int64_t batch = chosen.size(), n = staying.size(1);
+  TORCH_CHECK(size <= n, size, " positions cannot stay of ", n);
+  const Tensor order = at::empty({batch, size}, staying.options().dtype(at::kLong));
+  const Kept made{order, at::empty_like(order), at::empty({batch, size}, staying.options())};
+  for (std::int64_t row = 0; row < batch; ++row) {
+    TORCH_CHECK_INDEX(chosen[row] >= 0 && chosen[row] < staying.size(0), "there is no sequence ", chosen[row]);
+    const bool* stays = staying.const_data_ptr<bool>() + n * chosen[row];
+    std::int64_t *to = made.order.mutable_data_ptr<std::int64_t>() + size * row, count = 0;
+    std::int64_t* through = made.flat.mutable_data_ptr<std::int64_t>() + size * row;
+    bool* here = made.present.mutable_data_ptr<bool>() + size * row;
+    for (std::int64_t i = 0; i < n && count < size; ++i) {
+      if (stays[i]) to[count++] = i;
+    }
+    std::fill(here, here + count, true);
+    std::fill(here + count, here + size, false);
+    for (std::int64_t i = 0; i < n && count < size; ++i) {
+      if (!stays[i]) to[count++] = i;
+    }
+    for (std::int64_t i = 0; i < size; ++i) through[i] = to[i] + n * chosen[row];
+  }
+  return made;
+}
+
+// What stands at some places of numbers or flags [B, n].
+template <class Number>
+Tensor few(const Tensor& values, const Kept& kept, bool masked) {
+  const Tensor found = at::empty(kept.flat.sizes(), values.options());
+  const Number* from = values.const_data_ptr<Number>();
+  const std::int64_t* at = kept.flat.const_data_ptr<std::int64_t>();
+  const bool* here = kept.present.const_data_ptr<bool>();
+  Number* to = found.mutable_data_ptr<Number>();
+  for (std::int64_t i = 0; i < found.numel(); ++i) to[i] = !masked || here[i] ? from[at[i]] : Number(0);
+  return found;
 }
 
 struct Narrow : torch::autograd::Function<Narrow> {
   static variable_list forward(AutogradContext* context, const Tensor& nodes, const Tensor& exists,
-                               const Tensor& gained, const Tensor& order) {
+                               const Tensor& gained, const Kept& kept) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const auto [some, there, new_ones] = narrowed(nodes, exists, gained, order);
-    context->save_for_backward({order});
+    context->save_for_backward({kept.flat, kept.present});
     context->saved_data["shape"] = nodes.sizes().vec();
     context->set_materialize_grads(false);
-    return {some, there, new_ones};
+    return {nodes_at(nodes, kept), few<float>(exists, kept, true), few<float>(gained, kept, false)};
+  }
+
+  static Tensor nodes_at(const Tensor& nodes, const Kept& kept) {
+    return rows_at(nodes, kept.flat).view({kept.flat.size(0), kept.flat.size(1), nodes.size(-1)});
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = saved_by(context);
     at::AutoDispatchBelowADInplaceOrView below;
     const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
-    const std::vector<std::int64_t> one{shape[0], shape[1], 1};
-    const auto back = [&](const Tensor& gradient, const std::vector<std::int64_t>& to) {
-      return gradient.defined() ? rows_back(gradient, saved[0], to) : Tensor();
+    const auto back = [&](const Tensor& gradient) {
+      return gradient.defined() ? rows_back(gradient, saved[0], {shape[0], shape[1], 1}).squeeze(-1) : Tensor();
     };
-    const auto flat = [&](const Tensor& found) { return found.defined() ? found.squeeze(-1) : found; };
-    return {back(gradients[0], shape), flat(back(gradients[1], one)), flat(back(gradients[2], one)), Tensor()};
+    const Tensor of_nodes = gradients[0].defined() ? rows_back(gradients[0], saved[0], shape) : Tensor();
+    return {of_nodes, back(gradients[1].defined() ? gradients[1] * saved[1] : Tensor()), back(gradients[2]), Tensor()};
   }
 };
 
-// Of nodes [B, n, s], what exists and left(c) [B, n] those at the places order [B', n'], counted through all sequences.
-inline std::tuple<Tensor, Tensor, Tensor> narrow(const Tensor& nodes, const Tensor& exists, const Tensor& gained,
-                                                 const Tensor& order) {
-  if (!recording({nodes, exists, gained})) return narrowed(nodes, exists, gained, order);
-  const variable_list found = Narrow::apply(nodes, exists, gained, order);
-  return {found[0], found[1], found[2]};
+// Of nodes [B, n, s], what exists and left(c) [B, n], flags and places [B, n] only some sequences, and of each the
+// positions that stay: at most size. Padding does not exist and is no token. Behind the first three stands which positions
+// are no padding, and at the end where they were.
+inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> narrow(
+    const Tensor& nodes, const Tensor& exists, const Tensor& gained, const Tensor& staying, const Tensor& tokens,
+    const Tensor& eligible, const Tensor& place, at::IntArrayRef chosen, std::int64_t size) {
+  const Kept some = kept(staying, chosen, size);
+  const variable_list found =
+      recording({nodes, exists, gained})
+          ? Narrow::apply(nodes, exists, gained, some)
+          : variable_list{Narrow::nodes_at(nodes, some), few<float>(exists, some, true), few<float>(gained, some, false)};
+  return {found[0],
+          found[1],
+          found[2],
+          some.present,
+          few<bool>(tokens, some, true),
+          few<bool>(eligible, some, true),
+          few<std::int64_t>(place, some, false),
+          some.order};
 }
 
 }  // namespace crvnn

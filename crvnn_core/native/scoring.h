@@ -1,11 +1,10 @@
 // A score for every position from what stands in its window; and soft decisions from scores.
 #pragma once
 
-#include <numeric>
-
 #include "activation.h"
 #include "common.h"
 #include "intervals.h"
+#include "weights.h"
 
 namespace crvnn {
 
@@ -19,9 +18,14 @@ struct Scored {
   Tensor scores, mixed, slope;
 };
 
-inline Scored score_windows(const Tensor& windows, const Tensor& gained, const Tensor& weight, const Tensor& bias,
-                            const Tensor& score, const Tensor& score_bias, const Features& features,
-                            std::int64_t kind) {
+// Convolution, its bias, the score's weights, its bias; and features if there are any.
+inline Features features_of(at::TensorList weights) {
+  return weights.size() > 4 ? Features{weights[4], weights[5]} : Features{};
+}
+
+inline Scored score_windows(const Tensor& windows, const Tensor& gained, at::TensorList weights, std::int64_t kind) {
+  const Tensor &weight = weights[0], &bias = weights[1];
+  const Features features = features_of(weights);
   const std::int64_t rows = gained.numel(), k = windows.size(-1), d = weight.size(0);
   Scored made{at::empty_like(gained), at::empty({rows, d}, windows.options()), Tensor()};
   Tensor offset = bias;
@@ -31,9 +35,9 @@ inline Scored score_windows(const Tensor& windows, const Tensor& gained, const T
     offset = at::addmv(bias, part, features.untouched);
   }
   at::mm_out(made.mixed, windows.view({rows, k}), weight.narrow(1, 0, k).t());
-  const Tensor weights = score.contiguous(), start = offset.contiguous();
-  const float* by = data(weights);
-  const float first_score = score_bias.item<float>();
+  const Tensor score = weights[2].contiguous(), start = offset.contiguous();
+  const float* by = data(score);
+  const float first_score = weights[3].const_data_ptr<float>()[0];
   const float* more = features.any() ? data(made.slope) : nullptr;
   const float *how_far = data(gained), *base = data(start);
   float *x = mutable_data(made.mixed), *out = mutable_data(made.scores);
@@ -59,25 +63,60 @@ inline Scored score_windows(const Tensor& windows, const Tensor& gained, const T
   return made;
 }
 
-struct OfScored {
-  Tensor windows, gained, weight, bias, score, score_bias, composed, untouched;
+// From all steps: the gradients of the weights of the convolution, its bias, the score's weights, its bias, and of both
+// features if there are any. The vectors are those of the score, the bias, the slope, and the score's bias.
+struct ScorerGathering : Gathering {
+  explicit ScorerGathering(const variable_list& weights)
+      : weight(weights[0].tensor_data()),
+        features{weights.size() > 4 ? weights[4].tensor_data() : Tensor(),
+                 weights.size() > 4 ? weights[5].tensor_data() : Tensor()},
+        score(weights[2].sizes().vec()) {}
+  Tensor weight;
+  Features features;
+  std::vector<std::int64_t> score;
+
+  std::int64_t inputs() const { return weight.size(1) - (features.any() ? features.composed.numel() : 0); }
+
+  Gathered begin() const override {
+    return {{{weight.size(0), inputs()}}, 3 * weight.size(0) + 1, weight.options()};
+  }
+
+  variable_list finish(const Gathered& all) const override {
+    const std::int64_t d = weight.size(0);
+    const Tensor of_bias = all.vector(d, d), of_slope = all.vector(2 * d, d);
+    variable_list found{all.matrix(0), of_bias, all.vector(0, d).view(score), all.vector(3 * d, 1)};
+    if (features.any()) {
+      const Tensor part = weight.narrow(1, inputs(), features.composed.numel());
+      const Tensor of_part = at::outer(of_slope, features.composed - features.untouched);
+      found[0] = at::cat({found[0], of_part.addr_(of_bias, features.untouched)}, 1);
+      found.push_back(part.t().mv(of_slope));
+      found.push_back(part.t().mv(of_bias - of_slope));
+    }
+    return found;
+  }
 };
 
-// Backwards through score_windows.
+struct OfScored {
+  Tensor windows, gained;
+};
+
+// Backwards through score_windows. of_mixed [m, d] is written anew; it is for the gradient of the weights.
 inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& windows, const Tensor& gained,
-                                       const Tensor& weight, const Tensor& score_, const Features& features,
-                                       const Tensor& mixed, const Tensor& slope, std::int64_t kind) {
+                                       const Tensor& weight, const Tensor& score_, const Tensor& mixed,
+                                       const Tensor& slope, std::int64_t kind, const Tensor& of_mixed,
+                                       Gathered& weights) {
   const Tensor score = score_.contiguous();
   const std::int64_t rows = gained.numel(), k = windows.size(-1), d = weight.size(0), blocks = blocks_of(rows);
-  const Tensor of_mixed = at::empty_like(mixed), of_gained = at::empty_like(gained);
-  const Tensor partial = at::empty({blocks, 3 * d}, mixed.options());  // of the score's weights, the bias, the slope
+  const Tensor of_gained = slope.defined() ? at::empty_like(gained) : Tensor();
+  const Tensor partial = at::empty({blocks, 3 * d + 1}, mixed.options());  // as in ScorerGathering
   const float *g = data(gradient), *by = data(score), *x = data(mixed), *how_far = data(gained);
-  const float* more = features.any() ? data(slope) : nullptr;
-  float *to = mutable_data(of_mixed), *sums = mutable_data(partial), *of_how_far = mutable_data(of_gained);
+  const float* more = slope.defined() ? data(slope) : nullptr;
+  float *to = mutable_data(of_mixed), *sums = mutable_data(partial);
+  float* of_how_far = more ? mutable_data(of_gained) : nullptr;
   with_kind(kind, [&](auto known) {
     over_blocks(rows, 3 * d, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
-      float *of_score = sums + 3 * d * block, *of_bias = of_score + d, *of_slope = of_bias + d;
-      std::fill(of_score, of_score + 3 * d, 0.0f);
+      float *of_score = sums + (3 * d + 1) * block, *of_bias = of_score + d, *of_slope = of_bias + d;
+      std::fill(of_score, of_score + 3 * d + 1, 0.0f);
       for (std::int64_t i = first; i < last; ++i) {
         const float* xi = x + d * i;
         const float own = g[i], far = how_far[i];
@@ -89,55 +128,46 @@ inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& win
           out[j] = own * by[j] * found.slope;
           of_bias[j] += out[j];
         }
+        of_slope[d] += own;
+        if (!more) continue;
         float dot = 0;
-        if (more) {
 #pragma omp simd reduction(+ : dot)
-          for (std::int64_t j = 0; j < d; ++j) {
-            of_slope[j] += far * out[j];
-            dot += more[j] * out[j];
-          }
+        for (std::int64_t j = 0; j < d; ++j) {
+          of_slope[j] += far * out[j];
+          dot += more[j] * out[j];
         }
         of_how_far[i] = dot;
       }
     });
   });
-  const Tensor totals = partial.sum(0);
-  const Tensor of_bias = totals.narrow(0, d, d), of_slope = totals.narrow(0, 2 * d, d);
-  OfScored of;
-  of.windows = of_mixed.mm(weight.narrow(1, 0, k)).view(windows.sizes());
-  of.weight = at::empty_like(weight);
-  Tensor of_window_weight = of.weight.narrow(1, 0, k);
-  at::mm_out(of_window_weight, of_mixed.t(), windows.view({rows, k}));
-  of.bias = of_bias;
-  of.score = totals.narrow(0, 0, d).view_as(score);
-  of.score_bias = at::full({1}, std::accumulate(g, g + rows, 0.0), gradient.options());
-  if (features.any()) {
-    const Tensor part = weight.narrow(1, k, weight.size(1) - k);
-    of.weight.narrow(1, k, weight.size(1) - k)
-        .copy_(at::outer(of_slope, features.composed - features.untouched))
-        .addr_(of_bias, features.untouched);
-    of.gained = of_gained;
-    of.composed = part.t().mv(of_slope);
-    of.untouched = part.t().mv(of_bias - of_slope);
-  }
-  return of;
+  weights.add_sums(partial, 0);
+  return {of_mixed.mm(weight.narrow(1, 0, k)).view(windows.sizes()), of_gained};
 }
 
-inline void expect_windows(std::int64_t wide, const Tensor& weight, const std::optional<Tensor>& composed) {
-  const std::int64_t wanted = weight.size(1) - (composed ? composed->numel() : 0);
+inline void expect_windows(std::int64_t wide, const variable_list& weights) {
+  const std::int64_t wanted = weights[0].size(1) - (weights.size() > 4 ? weights[4].numel() : 0);
   TORCH_CHECK(wide == wanted, "windows are ", wide, " numbers wide, not ", wanted);
 }
 
+inline variable_list listed(const Tensor& weight, const Tensor& bias, const Tensor& score, const Tensor& score_bias,
+                            const std::optional<Tensor>& composed, const std::optional<Tensor>& untouched) {
+  variable_list found{weight, bias, score, score_bias};
+  if (composed && untouched) found.insert(found.end(), {*composed, *untouched});
+  return found;
+}
+
+inline bool recording_any(const variable_list& some, variable_list more) {
+  more.insert(more.end(), some.begin(), some.end());
+  return recording(more);
+}
+
 struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
-  static Tensor forward(AutogradContext* context, const Tensor& windows, const Tensor& gained, const Tensor& weight,
-                        const Tensor& bias, const Tensor& score, const Tensor& score_bias,
-                        const std::optional<Tensor>& composed, const std::optional<Tensor>& untouched,
-                        std::int64_t kind) {
+  static Tensor forward(AutogradContext* context, const Tensor& windows, const Tensor& gained, at::TensorList weights,
+                        const c10::intrusive_ptr<Weights>& shared, std::int64_t kind) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
-    const Scored made = score_windows(windows, gained, weight, bias, score, score_bias, features, kind);
-    context->save_for_backward(
-        {windows, gained, weight, score, features.composed, features.untouched, made.mixed, made.slope});
+    const Scored made = score_windows(windows, gained, weights, kind);
+    context->save_for_backward({windows, gained, weights[0], weights[2], made.mixed, made.slope});
+    context->saved_data["weights"] = c10::IValue::make_capsule(shared);
     context->saved_data["kind"] = kind;
     return made.scores;
   }
@@ -145,11 +175,17 @@ struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = saved_by(context);
     at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor &windows = saved[0], &mixed = saved[4];
+    const Place place(context, 2);
+    const Tensor of_mixed = at::empty_like(mixed);
     const OfScored of =
-        score_windows_backward(gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3],
-                               {saved[4], saved[5]}, saved[6], saved[7], context->saved_data["kind"].toInt());
-    return {of.windows,    of.gained,   of.weight,    of.bias, of.score,
-            of.score_bias, of.composed, of.untouched, Tensor()};
+        score_windows_backward(gradients[0].contiguous(), windows, saved[1], saved[2], saved[3], mixed, saved[5],
+                               context->saved_data["kind"].toInt(), of_mixed, *place);
+    (*place).add(0, of_mixed, windows.view({of_mixed.size(0), -1}));
+    variable_list found(2 + place.weights() + 2);
+    found[0] = of.windows;
+    found[1] = of.gained;
+    return found;
   }
 };
 
@@ -159,13 +195,13 @@ inline Tensor scored(const Tensor& windows, const Tensor& gained, const Tensor& 
                      const std::optional<Tensor>& untouched, std::int64_t kind) {
   TORCH_CHECK(windows.numel() == gained.numel() * windows.size(-1), "windows of the shape ", windows.sizes(),
               " do not fit left(c) of the shape ", gained.sizes());
-  expect_windows(windows.size(-1), weight, composed);
-  if (recording({windows, gained, weight, bias, score, score_bias, composed.value_or(Tensor()),
-                 untouched.value_or(Tensor())})) {
-    return ScoreWindows::apply(windows, gained, weight, bias, score, score_bias, composed, untouched, kind);
+  const variable_list weights = listed(weight, bias, score, score_bias, composed, untouched);
+  expect_windows(windows.size(-1), weights);
+  if (recording_any(weights, {windows, gained})) {
+    const auto shared = weights_for<ScorerGathering>(weights);
+    return ScoreWindows::apply(windows, gained, at::TensorList(shared->shared), shared, kind);
   }
-  const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
-  return score_windows(windows, gained, weight, bias, score, score_bias, features, kind).scores;
+  return score_windows(windows, gained, weights, kind).scores;
 }
 
 // The same from the values [B, n, d] themselves, whose windows are made again in the backward pass: they are the largest
@@ -174,17 +210,16 @@ inline Tensor scored(const Tensor& windows, const Tensor& gained, const Tensor& 
 struct ScoreAlong : torch::autograd::Function<ScoreAlong> {
   static variable_list forward(AutogradContext* context, const Tensor& values, const Tensor& exists,
                                const Tensor& spans, const Tensor& shares, std::int64_t reach, const Tensor& gained,
-                               const Tensor& weight, const Tensor& bias, const Tensor& score,
-                               const Tensor& score_bias, const std::optional<Tensor>& composed,
-                               const std::optional<Tensor>& untouched, std::int64_t kind) {
+                               at::TensorList weights, const c10::intrusive_ptr<Weights>& shared, std::int64_t kind) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
     const auto [found, left] = windows(values, exists, spans, shares, reach);
-    const Scored made = score_windows(found, gained, weight, bias, score, score_bias, features, kind);
-    context->save_for_backward({values, exists, spans, shares, gained, weight, score, features.composed,
-                                features.untouched, made.mixed, made.slope});
+    const Scored made = score_windows(found, gained, weights, kind);
+    context->save_for_backward(
+        {values, exists, spans, shares, gained, weights[0], weights[2], made.mixed, made.slope});
+    context->saved_data["weights"] = c10::IValue::make_capsule(shared);
     context->saved_data["reach"] = reach;
     context->saved_data["kind"] = kind;
+    context->saved_data["frugal"] = saving_memory();
     context->set_materialize_grads(false);
     return {made.scores, left};
   }
@@ -194,14 +229,22 @@ struct ScoreAlong : torch::autograd::Function<ScoreAlong> {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &values = saved[0], &exists = saved[1], &spans = saved[2], &shares = saved[3], &gained = saved[4];
     const std::int64_t reach = context->saved_data["reach"].toInt();
-    const Tensor found = std::get<0>(windows(values, exists, spans, shares, reach));
+    const Place place(context, 5);
+    Gathered& weights = *place;
+    const variable_list room = weights.room(gained.numel());
+    const Tensor &of_mixed = room[0], found = room[1].view({gained.size(0), gained.size(1), -1});
+    make_windows(values, exists, spans, shares, reach, found, Tensor());
     const Tensor gradient = gradients[0].defined() ? gradients[0].contiguous() : at::zeros_like(gained);
-    const OfScored of = score_windows_backward(gradient, found, gained, saved[5], saved[6], {saved[7], saved[8]},
-                                               saved[9], saved[10], context->saved_data["kind"].toInt());
+    const OfScored of = score_windows_backward(gradient, found, gained, saved[5], saved[6], saved[7], saved[8],
+                                               context->saved_data["kind"].toInt(), of_mixed, weights);
     const auto [of_values, of_exists] =
         windows_backward(found, exists, spans, shares, reach, of.windows, gradients[1]);
-    return {of_values, of_exists, Tensor(),      Tensor(),    Tensor(),     of.gained, of.weight,
-            of.bias,   of.score,  of.score_bias, of.composed, of.untouched, Tensor()};
+    if (context->saved_data["frugal"].toBool()) weights.settle(false);
+    variable_list all(4 + 1 + 1 + place.weights() + 2);
+    all[0] = of_values;
+    all[1] = of_exists;
+    all[5] = of.gained;
+    return all;
   }
 };
 
@@ -210,18 +253,18 @@ inline std::tuple<Tensor, Tensor> scored_along(const Tensor& values, const Tenso
                                                const Tensor& weight, const Tensor& bias, const Tensor& score,
                                                const Tensor& score_bias, const std::optional<Tensor>& composed,
                                                const std::optional<Tensor>& untouched, std::int64_t kind) {
+  const variable_list weights = listed(weight, bias, score, score_bias, composed, untouched);
   expect_window(values, exists, reach);
   expect_fitting(gained, exists);
-  expect_windows((2 * reach + 1) * values.size(2), weight, composed);
-  if (recording({values, exists, gained, weight, bias, score, score_bias, composed.value_or(Tensor()),
-                 untouched.value_or(Tensor())})) {
-    const variable_list found = ScoreAlong::apply(values, exists, spans, shares, reach, gained, weight, bias, score,
-                                                  score_bias, composed, untouched, kind);
+  expect_windows((2 * reach + 1) * values.size(2), weights);
+  if (recording_any(weights, {values, exists, gained})) {
+    const auto shared = weights_for<ScorerGathering>(weights);
+    const variable_list found =
+        ScoreAlong::apply(values, exists, spans, shares, reach, gained, at::TensorList(shared->shared), shared, kind);
     return {found[0], found[1]};
   }
-  const Features features{composed.value_or(Tensor()), untouched.value_or(Tensor())};
   const auto [found, left] = windows(values, exists, spans, shares, reach);
-  return {score_windows(found, gained, weight, bias, score, score_bias, features, kind).scores, left};
+  return {score_windows(found, gained, weights, kind).scores, left};
 }
 
 // How neighbours hold each other back: exp(left(u)) as in the paper, or left(exp(u)) as in the published code.
@@ -262,9 +305,12 @@ inline void decide_row(const Line& line, const float* scores, const bool* eligib
   }
 }
 
+// Decisions may be stretched beyond both ends and clipped: this is one before it is clipped.
+inline float stretched(float chosen, float stretch) { return (1 + 2 * stretch) * chosen - stretch; }
+
 // Composition probabilities c [B, n] from scores u [B, n].
 inline Tensor decide(const Tensor& scores, const Tensor& eligible, const Tensor& exists, const Tensor& spans,
-                     const Tensor& shares, Form form) {
+                     const Tensor& shares, Form form, float stretch) {
   const std::int64_t batch = scores.size(0), n = scores.size(1);
   const Tensor found = at::empty_like(scores);
   over_rows(batch, 64 * n, [&](std::int64_t first, std::int64_t last) {
@@ -275,16 +321,24 @@ inline Tensor decide(const Tensor& scores, const Tensor& eligible, const Tensor&
                  form, rivals, mutable_data(found) + n * row, inverse.data());
     }
   });
+  if (stretch) {
+    float* c = mutable_data(found);
+    for (std::int64_t i = 0; i < batch * n; ++i) {
+      const float wide = stretched(c[i], stretch);
+      c[i] = wide < 0 ? 0 : wide > 1 ? 1 : wide;  // what is not a number stays so
+    }
+  }
   return found;
 }
 
 struct Decide : torch::autograd::Function<Decide> {
   static Tensor forward(AutogradContext* context, const Tensor& scores, const Tensor& eligible, const Tensor& exists,
-                        const Tensor& spans, const Tensor& shares, std::int64_t form) {
+                        const Tensor& spans, const Tensor& shares, std::int64_t form, double stretch) {
     at::AutoDispatchBelowADInplaceOrView below;
     context->save_for_backward({scores, eligible, exists, spans, shares});
     context->saved_data["form"] = form;
-    return decide(scores, eligible, exists, spans, shares, static_cast<Form>(form));
+    context->saved_data["stretch"] = stretch;
+    return decide(scores, eligible, exists, spans, shares, static_cast<Form>(form), static_cast<float>(stretch));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -292,6 +346,7 @@ struct Decide : torch::autograd::Function<Decide> {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &scores = saved[0], &exists = saved[2];
     const Form form = static_cast<Form>(context->saved_data["form"].toInt());
+    const float stretch = static_cast<float>(context->saved_data["stretch"].toDouble());
     const Tensor gradient = gradients[0].contiguous();
     const std::int64_t batch = scores.size(0), n = scores.size(1);
     const Tensor of_scores = at::empty_like(scores), of_exists = at::empty_like(exists);
@@ -305,13 +360,14 @@ struct Decide : torch::autograd::Function<Decide> {
         float* out = mutable_data(of_scores) + n * row;
         decide_row(line, u, eligible, form, rivals, chosen.data(), inverse.data());
         for (std::int64_t i = 0; i < n; ++i) {
-          const float own = g[i] * chosen[i];
+          const float wide = stretched(chosen[i], stretch);
+          const float given = wide < 0 || wide > 1 ? 0 : (1 + 2 * stretch) * g[i], own = given * chosen[i];
           if (form == PAPER) {
             out[i] = own * (1 - chosen[i]);
             of_left[i] = -own * rivals.left[i] * inverse[i];
             of_right[i] = -own * rivals.right[i] * inverse[i];
           } else {
-            out[i] = eligible[i] ? g[i] * inverse[i] * (1 - chosen[i]) : 0;
+            out[i] = eligible[i] ? given * inverse[i] * (1 - chosen[i]) : 0;
             of_left[i] = of_right[i] = -own * inverse[i];
           }
         }
@@ -326,15 +382,15 @@ struct Decide : torch::autograd::Function<Decide> {
         sums.into(line, mutable_data(of_exists) + n * row);
       }
     });
-    return {of_scores, Tensor(), of_exists, Tensor(), Tensor(), Tensor()};
+    return {of_scores, Tensor(), of_exists, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
 inline Tensor modulated(const Tensor& scores, const Tensor& eligible, const Tensor& exists, const Tensor& spans,
-                        const Tensor& shares, std::int64_t form) {
+                        const Tensor& shares, std::int64_t form, double stretch) {
   for (const Tensor& given : {scores, eligible}) expect_fitting(given, exists);
-  if (recording({scores, exists})) return Decide::apply(scores, eligible, exists, spans, shares, form);
-  return decide(scores, eligible, exists, spans, shares, static_cast<Form>(form));
+  if (recording({scores, exists})) return Decide::apply(scores, eligible, exists, spans, shares, form, stretch);
+  return decide(scores, eligible, exists, spans, shares, static_cast<Form>(form), static_cast<float>(stretch));
 }
 
 }  // namespace crvnn

@@ -15,10 +15,20 @@ from crvnn_core.native.along import Along
 Modulation = Literal["none", "paper", "reference"]
 
 
-def relax(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation) -> Tensor:
-    """A sigmoid, in which neighbours may hold each other back; 0 where not eligible."""
+def relax(
+    scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation, stretch: float = 0.0
+) -> Tensor:
+    """A sigmoid, in which neighbours may hold each other back; 0 where not eligible.
+
+    :param stretch: how far it is stretched beyond each end, and clipped then.
+    """
     if modulation in FORMS and isinstance(near, Along) and ready(scores) is not None:
-        return near.modulated(scores, eligible, modulation)
+        return near.modulated(scores, eligible, modulation, stretch)
+    soft = _soft(scores, near, eligible, modulation)
+    return ((1 + 2 * stretch) * soft - stretch).clamp(0, 1) if stretch else soft  # 0 stays 0
+
+
+def _soft(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation) -> Tensor:
     if modulation == "none":
         chosen = torch.sigmoid(scores)
     elif modulation == "paper":
@@ -169,8 +179,7 @@ class Stretched(Decision):
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
         if self.training and self.noise:
             scores = scores + self.noise * logistic_noise(scores)
-        soft = relax(scores, near, eligible, self.modulation)
-        return ((1 + 2 * self.stretch) * soft - self.stretch).clamp(0, 1)  # 0 stays 0
+        return relax(scores, near, eligible, self.modulation, self.stretch)
 
 
 def logistic_noise(scores: Tensor) -> Tensor:

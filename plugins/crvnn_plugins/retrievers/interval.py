@@ -42,9 +42,9 @@ class Adhoc(Retriever):
         self.accumulate, self.small = accumulate, small
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
-        exists = exists * mask
-        if self.accumulate == "auto" and (near := along(exists)) is not None:
+        if self.accumulate == "auto" and (near := along(exists, mask)) is not None:
             return near
+        exists = exists * mask
         auto = exists.device.type == "mps"
         pairs = auto if self.accumulate == "auto" else self.accumulate == "float32-pairs"
         if exists.shape[1] <= self.small and not pairs:  # the matrices come from float64

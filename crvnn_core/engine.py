@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from crvnn_core.errors import ContractError
 from crvnn_core.hard import compose_hard
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
-from crvnn_core.native import ready
+from crvnn_core.native import ready, recursion
 from crvnn_core.native.along import Along
 from crvnn_core.neighbourhoods import Remembered, adjacent
 from crvnn_core.precision import at_least_float32, autocasting
@@ -72,8 +72,12 @@ class Recursion(Encoder):
         self.end = nn.Parameter(torch.randn(width)) if boundaries else None
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
-        if self.hard:
-            return compose_hard(self, inputs, mask, Finished(self), trace)
+        with recursion(inputs):
+            if self.hard:
+                return compose_hard(self, inputs, mask, Finished(self), trace)
+            return self._encode(inputs, mask, trace)
+
+    def _encode(self, inputs: Tensor, mask: Tensor, trace: bool) -> Encoding:
         state = self.begin(inputs, mask)
         finished = Finished(self)
         recorder = Recorder(mask, state.exists.dtype) if trace else None
@@ -88,9 +92,8 @@ class Recursion(Encoder):
     def step(self, state: State) -> tuple[Tensor, State]:
         """One pass over every sequence: the composition probabilities, and the state after them."""
         near = self._neighbours(state)
-        compose, gained, exists = _advance(
-            self.decide(state, near), near, state
-        )  # c, left(c), e (1 - c) [B, N]
+        # c, left(c), e (1 - c) [B, N]
+        compose, gained, exists = _advance(self.decide(state, near), near, state)
         after = state.advance(exists, gained)
         if not self.halting.looks:
             after.outlook = self.look(after)
@@ -256,7 +259,7 @@ _WORTH = 0.9
 
 def _advance(compose: Tensor, near: Neighbourhood, state: State) -> tuple[Tensor, Tensor, Tensor]:
     """c where it may be, left(c), and what exists then: e (1 - c) [B, N]."""
-    if isinstance(near, Along) and ready(compose, state.exists) is not None:
+    if isinstance(near, Along):  # then what exists is for kernels, and c is of its type
         return near.advance(compose, state.exists, state.eligible, state.tokens)
     compose = compose * state.eligible
     gained = near.left(compose) * state.tokens

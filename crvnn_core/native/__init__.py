@@ -34,6 +34,8 @@ class Kernels:
 
     def __init__(self) -> None:
         found = torch.ops.crvnn
+        self.enter: Any = found.enter.default
+        self.leave: Any = found.leave.default
         self.line: Any = found.line.default
         self.neighbour: Any = found.neighbour.default
         self.window: Any = found.window.default
@@ -79,36 +81,60 @@ def ready(*tensors: Tensor) -> Kernels | None:
     exporting, tracing, counting operations, function transforms, derivatives in forward mode) finds torch's own
     operations.
     """
-    if not _allowed or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or _watched():
+    if not _allowed or torch.compiler.is_compiling() or _watched():
         return None
     for tensor in tensors:
-        if type(tensor) not in _PLAIN or tensor.dtype is not torch.float32 or not tensor.is_cpu:
+        if tensor.dtype is not torch.float32 or type(tensor) not in _PLAIN or not tensor.is_cpu:
             return None
         if tensor.layout is not torch.strided or tensor.is_neg():
             return None
     return kernels()
 
 
-def as_made(*layers: nn.Module) -> bool:
-    """Whether layers are torch's own, and do what they always do: nobody has put a hook on them, or another kind in
-    their place (pruning, weight norm, quantisation)."""
-    return all(
-        type(layer) in _LAYERS
-        and not layer._forward_pre_hooks
-        and not layer._forward_hooks
-        and layer.weight is not None
-        and layer.bias is not None
-        for layer in layers
-    )
+def as_made(*layers: nn.Module) -> list[Tensor] | None:
+    """Weight and bias of each of these layers, if they are torch's own and do what they always do.
+
+    That is, nobody has put a hook on them, or another kind in their place (pruning, weight norm, quantisation).
+    """
+    found: list[Tensor] = []
+    for layer in layers:
+        own = layer.__dict__  # attributes of modules take long, and this is asked in every step
+        weight, bias = own["_parameters"].get("weight"), own["_parameters"].get("bias")
+        changed = own["_forward_pre_hooks"] or own["_forward_hooks"] or type(layer) not in _LAYERS
+        if changed or weight is None or bias is None:
+            return None
+        found += (weight, bias)
+    return found
 
 
 def _watched() -> bool:
     return bool(
-        torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state()
+        _dispatch_modes()
+        or _transforms()
+        or _tracing()
+        or _autocasting("cpu")
         or forward_ad._current_level >= 0
     )
+
+
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._are_functorch_transforms_active
+_tracing = torch._C._get_tracing_state
+_autocasting = torch.is_autocast_enabled
+
+
+@contextlib.contextmanager
+def recursion(*tensors: Tensor) -> Iterator[None]:
+    """A block in which no weights change, so that kernels may keep what they make of them."""
+    found = ready(*tensors)
+    if found is None:
+        yield
+        return
+    found.enter()
+    try:
+        yield
+    finally:
+        found.leave()
 
 
 @contextlib.contextmanager

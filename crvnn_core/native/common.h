@@ -6,10 +6,15 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace crvnn {
@@ -24,10 +29,33 @@ constexpr std::int64_t GRAIN = 16384;
 // Rows in a block. Sums over rows are made block by block, so that they never depend on the number of threads.
 constexpr std::int64_t BLOCK = 16;
 
+// How this thread computes: whether numbers that have all but vanished are flushed to zero (torch.set_flush_denormal).
+struct Manner {
+#ifdef __SSE__
+  unsigned found = _mm_getcsr();
+  void take() const { _mm_setcsr(found); }
+#else
+  void take() const {}
+#endif
+};
+
+// Calls work(first, last) for parts of a range, in several threads if there are so many numbers in it; all of them
+// compute as this one does.
+template <class Work>
+void in_threads(std::int64_t count, std::int64_t grain, const Work& work) {
+  const Manner mine;
+  at::parallel_for(0, count, grain, [&](std::int64_t first, std::int64_t last) {
+    const Manner before;
+    mine.take();
+    work(first, last);
+    before.take();
+  });
+}
+
 // Calls work(first, last) for portions of so many rows, in several threads if there are enough numbers in them.
 template <class Work>
 void over_rows(std::int64_t rows, std::int64_t width, const Work& work) {
-  at::parallel_for(0, rows, std::max<std::int64_t>(1, GRAIN / std::max<std::int64_t>(1, width)), work);
+  in_threads(rows, std::max<std::int64_t>(1, GRAIN / std::max<std::int64_t>(1, width)), work);
 }
 
 inline std::int64_t blocks_of(std::int64_t rows) { return (rows + BLOCK - 1) / BLOCK; }
@@ -40,6 +68,69 @@ void over_blocks(std::int64_t rows, std::int64_t width, const Work& work) {
       work(block, block * BLOCK, std::min(rows, (block + 1) * BLOCK));
     }
   });
+}
+
+// Rows for each thread, in chunks: what is made of a chunk is still in the thread's cache when the next thing is made of
+// that. A product of so many rows, by one thread, is as quick as one of all rows by all threads.
+struct Chunks {
+  // With fewer, a product is better left to all threads.
+  static constexpr std::int64_t MOST = 128, FEW = 20;
+  std::int64_t rows, size, threads = 1;
+
+  // Of a size that is a multiple of something.
+  explicit Chunks(std::int64_t rows_, std::int64_t multiple = 1) : rows(rows_), size(std::max<std::int64_t>(rows_, 1)) {
+    if (rows < FEW || at::in_parallel_region()) return;
+    threads = at::get_num_threads();
+    const std::int64_t each = threads * MOST, count = threads * ((rows + each - 1) / each);
+    size = ((rows + count - 1) / count + multiple - 1) / multiple * multiple;
+  }
+
+  // Calls work(thread, first, last) for all chunks.
+  template <class Work>
+  void each(const Work& work) const {
+    if (rows <= size) return work(0, 0, rows);
+    in_threads((rows + size - 1) / size, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        work(at::get_thread_num(), i * size, std::min(rows, (i + 1) * size));
+      }
+    });
+  }
+};
+
+// Rows of a matrix.
+inline Tensor part(const Tensor& all, std::int64_t first, std::int64_t last) {
+  return first == 0 && last == all.size(0) ? all : all.narrow(0, first, last - first);
+}
+
+// Within a recursion weights stay as they are, so what is made of them can be kept from step to step.
+struct Scope {
+  std::int64_t depth = 0;
+  std::vector<std::pair<Tensor, Tensor>> transposed;
+
+  static Scope& now() {
+    thread_local Scope scope;
+    return scope;
+  }
+};
+
+inline void enter() { ++Scope::now().depth; }
+
+inline void leave() {
+  Scope& scope = Scope::now();
+  if (scope.depth > 0 && --scope.depth == 0) scope.transposed.clear();
+}
+
+// Products with weights [outputs, inputs] are quicker when they lie in memory the other way round.
+inline Tensor transposed(const Tensor& weight) {
+  Scope& scope = Scope::now();
+  if (!scope.depth) return weight.t();
+  for (const auto& [known, made] : scope.transposed) {
+    const bool same = known.const_data_ptr() == weight.const_data_ptr() && known.sizes().equals(weight.sizes()) &&
+                      known.strides().equals(weight.strides());
+    if (same) return made;
+  }
+  scope.transposed.emplace_back(weight.tensor_data(), weight.t().contiguous());
+  return scope.transposed.back().second;
 }
 
 // [..., d] as [m, d], in one piece.

@@ -9,8 +9,8 @@
 
 namespace crvnn {
 
-// The most rows that are worked on together. What is needed of them only for a moment then takes little memory, but with
-// fewer the products become slower; so there are fewer only where memory is to be saved (checkpoint = true).
+// The most rows that are laid side by side for the gradients of weights at once: fewer where memory is to be saved
+// (checkpoint = true).
 constexpr std::int64_t PORTION = 1024, SMALL_PORTION = 256;
 
 inline bool saving_memory() { return at::SavedTensorDefaultHooks::get_hooks().has_value(); }
@@ -42,12 +42,10 @@ inline void pair(const Tensor& left, const Tensor& right, const Tensor& children
   const std::int64_t rows = left.size(0), d = left.size(1);
   const float *l = data(left), *r = data(right);
   float* to = mutable_data(children);
-  over_rows(rows, 2 * d, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) {
-      std::copy(l + d * i, l + d * (i + 1), to + 2 * d * i);
-      std::copy(r + d * i, r + d * (i + 1), to + 2 * d * i + d);
-    }
-  });
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::copy(l + d * i, l + d * (i + 1), to + 2 * d * i);
+    std::copy(r + d * i, r + d * (i + 1), to + 2 * d * i + d);
+  }
 }
 
 // active = activation(inner + bias)
@@ -56,14 +54,12 @@ inline void activate(const Tensor& inner, const Tensor& bias, const Tensor& acti
   const float *from = data(inner), *b = data(bias);
   float* to = mutable_data(active);
   with_kind(kind, [&](auto known) {
-    over_rows(rows, h, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) {
-        const float* x = from + h * i;
-        float* out = to + h * i;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const float* x = from + h * i;
+      float* out = to + h * i;
 #pragma omp simd
-        for (std::int64_t j = 0; j < h; ++j) out[j] = activated<known.value>(x[j] + b[j]).value;
-      }
-    });
+      for (std::int64_t j = 0; j < h; ++j) out[j] = activated<known.value>(x[j] + b[j]).value;
+    }
   });
 }
 
@@ -75,31 +71,29 @@ inline void mix(const Tensor& mixing, const Tensor& left, const Tensor& right, c
   const float *l = data(left), *r = data(right), *scale = data(cell.scale), *shift = data(cell.shift);
   const float* bias = data(cell.gates_bias);
   float *g = mutable_data(mixing), *p = mutable_data(parent), *m = mutable_data(moments);
-  over_rows(rows, 8 * d, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) {
-      float *keep_left = g + 4 * d * i, *keep_right = keep_left + d, *take = keep_right + d, *fresh = take + d;
-      const float *li = l + d * i, *ri = r + d * i;
-      float* out = p + d * i;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    float *keep_left = g + 4 * d * i, *keep_right = keep_left + d, *take = keep_right + d, *fresh = take + d;
+    const float *li = l + d * i, *ri = r + d * i;
+    float* out = p + d * i;
 #pragma omp simd
-      for (std::int64_t j = 0; j < 3 * d; ++j) keep_left[j] = sigmoid(keep_left[j] + bias[j]);
-      float sum = 0;
+    for (std::int64_t j = 0; j < 3 * d; ++j) keep_left[j] = sigmoid(keep_left[j] + bias[j]);
+    float sum = 0;
 #pragma omp simd reduction(+ : sum)
-      for (std::int64_t j = 0; j < d; ++j) {
-        fresh[j] += bias[3 * d + j];
-        out[j] = keep_left[j] * li[j] + keep_right[j] * ri[j] + take[j] * fresh[j];
-        sum += out[j];
-      }
-      const float mean = sum / d;
-      float squares = 0;
-#pragma omp simd reduction(+ : squares)
-      for (std::int64_t j = 0; j < d; ++j) squares += (out[j] - mean) * (out[j] - mean);
-      const float inverse = 1.0f / std::sqrt(squares / d + static_cast<float>(cell.eps));
-#pragma omp simd
-      for (std::int64_t j = 0; j < d; ++j) out[j] = (out[j] - mean) * inverse * scale[j] + shift[j];
-      m[2 * i] = mean;
-      m[2 * i + 1] = inverse;
+    for (std::int64_t j = 0; j < d; ++j) {
+      fresh[j] += bias[3 * d + j];
+      out[j] = keep_left[j] * li[j] + keep_right[j] * ri[j] + take[j] * fresh[j];
+      sum += out[j];
     }
-  });
+    const float mean = sum / d;
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (std::int64_t j = 0; j < d; ++j) squares += (out[j] - mean) * (out[j] - mean);
+    const float inverse = 1.0f / std::sqrt(squares / d + static_cast<float>(cell.eps));
+#pragma omp simd
+    for (std::int64_t j = 0; j < d; ++j) out[j] = (out[j] - mean) * inverse * scale[j] + shift[j];
+    m[2 * i] = mean;
+    m[2 * i + 1] = inverse;
+  }
 }
 
 // Backwards through mix; the children side by side again. Sums over rows go to partial [blocks, 6 d]: of gates (4 d),
@@ -111,51 +105,48 @@ inline void unmix(const Tensor& gradient, const Tensor& mixing, const Tensor& le
   const float *dy = data(gradient), *g = data(mixing), *l = data(left), *r = data(right), *m = data(moments);
   const float* scale = data(cell.scale);
   float *dg = mutable_data(of_mixing), *both = mutable_data(children), *of_both = mutable_data(of_children);
-  float* sums = mutable_data(partial);
-  over_blocks(rows, 16 * d, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
-    std::vector<float> normal(d);  // the rows before scale and shift
-    float* x = normal.data();
-    float *of_gates = sums + 6 * d * block, *of_scale = of_gates + 4 * d, *of_shift = of_scale + d;
-    std::fill(of_gates, of_gates + 6 * d, 0.0f);
-    for (std::int64_t i = first; i < last; ++i) {
-      const float *keep_left = g + 4 * d * i, *keep_right = keep_left + d, *take = keep_right + d, *fresh = take + d;
-      const float *li = l + d * i, *ri = r + d * i, *dyi = dy + d * i;
-      float *dgi = dg + 4 * d * i, *pair = both + 2 * d * i, *of_pair = of_both + 2 * d * i;
-      const float mean = m[2 * i], inverse = m[2 * i + 1];
-      float along = 0, total = 0;
+  std::vector<float> normal(d);  // a row before scale and shift
+  float *sums = mutable_data(partial), *x = normal.data();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    float *of_gates = sums + 6 * d * (i / BLOCK), *of_scale = of_gates + 4 * d, *of_shift = of_scale + d;
+    if (i % BLOCK == 0) std::fill(of_gates, of_gates + 6 * d, 0.0f);
+    const float *keep_left = g + 4 * d * i, *keep_right = keep_left + d, *take = keep_right + d, *fresh = take + d;
+    const float *li = l + d * i, *ri = r + d * i, *dyi = dy + d * i;
+    float *dgi = dg + 4 * d * i, *pair = both + 2 * d * i, *of_pair = of_both + 2 * d * i;
+    const float mean = m[2 * i], inverse = m[2 * i + 1];
+    float along = 0, total = 0;
 #pragma omp simd reduction(+ : along, total)
-      for (std::int64_t j = 0; j < d; ++j) {
-        x[j] = (keep_left[j] * li[j] + keep_right[j] * ri[j] + take[j] * fresh[j] - mean) * inverse;
-        const float own = dyi[j] * scale[j];
-        total += own;
-        along += own * x[j];
-      }
-      total /= d;
-      along /= d;
-#pragma omp simd
-      for (std::int64_t j = 0; j < d; ++j) {
-        of_scale[j] += dyi[j] * x[j];
-        of_shift[j] += dyi[j];
-        const float of_sum = (dyi[j] * scale[j] - total - x[j] * along) * inverse;
-        const float a = of_sum * li[j] * keep_left[j] * (1 - keep_left[j]);
-        const float b = of_sum * ri[j] * keep_right[j] * (1 - keep_right[j]);
-        const float c = of_sum * fresh[j] * take[j] * (1 - take[j]);
-        const float e = of_sum * take[j];
-        dgi[j] = a;
-        dgi[d + j] = b;
-        dgi[2 * d + j] = c;
-        dgi[3 * d + j] = e;
-        of_gates[j] += a;
-        of_gates[d + j] += b;
-        of_gates[2 * d + j] += c;
-        of_gates[3 * d + j] += e;
-        of_pair[j] = of_sum * keep_left[j];
-        of_pair[d + j] = of_sum * keep_right[j];
-        pair[j] = li[j];
-        pair[d + j] = ri[j];
-      }
+    for (std::int64_t j = 0; j < d; ++j) {
+      x[j] = (keep_left[j] * li[j] + keep_right[j] * ri[j] + take[j] * fresh[j] - mean) * inverse;
+      const float own = dyi[j] * scale[j];
+      total += own;
+      along += own * x[j];
     }
-  });
+    total /= d;
+    along /= d;
+#pragma omp simd
+    for (std::int64_t j = 0; j < d; ++j) {
+      of_scale[j] += dyi[j] * x[j];
+      of_shift[j] += dyi[j];
+      const float of_sum = (dyi[j] * scale[j] - total - x[j] * along) * inverse;
+      const float a = of_sum * li[j] * keep_left[j] * (1 - keep_left[j]);
+      const float b = of_sum * ri[j] * keep_right[j] * (1 - keep_right[j]);
+      const float c = of_sum * fresh[j] * take[j] * (1 - take[j]);
+      const float e = of_sum * take[j];
+      dgi[j] = a;
+      dgi[d + j] = b;
+      dgi[2 * d + j] = c;
+      dgi[3 * d + j] = e;
+      of_gates[j] += a;
+      of_gates[d + j] += b;
+      of_gates[2 * d + j] += c;
+      of_gates[3 * d + j] += e;
+      of_pair[j] = of_sum * keep_left[j];
+      of_pair[d + j] = of_sum * keep_right[j];
+      pair[j] = li[j];
+      pair[d + j] = ri[j];
+    }
+  }
 }
 
 // Backwards through the activation, in place; the activations again; sums over rows to partial [blocks, h].
@@ -165,21 +156,19 @@ inline void inactivate(const Tensor& gradient, const Tensor& inner, const Tensor
   const float *x = data(inner), *b = data(bias);
   float *g = mutable_data(gradient), *a = mutable_data(active), *sums = mutable_data(partial);
   with_kind(kind, [&](auto known) {
-    over_blocks(rows, h, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
-      float* sum = sums + h * block;
-      std::fill(sum, sum + h, 0.0f);
-      for (std::int64_t i = first; i < last; ++i) {
-        const float* xi = x + h * i;
-        float *gi = g + h * i, *ai = a + h * i;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float* sum = sums + h * (i / BLOCK);
+      if (i % BLOCK == 0) std::fill(sum, sum + h, 0.0f);
+      const float* xi = x + h * i;
+      float *gi = g + h * i, *ai = a + h * i;
 #pragma omp simd
-        for (std::int64_t j = 0; j < h; ++j) {
-          const Activated found = activated<known.value>(xi[j] + b[j]);
-          ai[j] = found.value;
-          gi[j] *= found.slope;
-          sum[j] += gi[j];
-        }
+      for (std::int64_t j = 0; j < h; ++j) {
+        const Activated found = activated<known.value>(xi[j] + b[j]);
+        ai[j] = found.value;
+        gi[j] *= found.slope;
+        sum[j] += gi[j];
       }
-    });
+    }
   });
 }
 
@@ -187,27 +176,27 @@ struct Composed {
   Tensor parent, inner, mixing, moments;
 };
 
-// From children [m, d]. Unless it is all to be kept, only the parents are of any use afterwards.
+// From children [m, d]. Unless it is all to be kept, there are only the parents afterwards.
 inline Composed compose(const Tensor& left, const Tensor& right, const Gates& cell, bool keep) {
   const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
-  const std::int64_t portion = portion_of(rows, saving_memory()), kept = keep ? rows : portion;
+  const Chunks chunks(rows);
+  const std::int64_t room = chunks.threads * chunks.size, kept = keep ? rows : room;
   const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
   Composed made{make(rows, d), make(kept, h), make(kept, 4 * d), make(rows, 2)};
-  const Tensor children = make(portion, 2 * d), active = keep ? make(portion, h) : made.inner;
-  const Tensor to_inner = cell.expand.t(), to_gates = cell.gates.t();
-  for (std::int64_t first = 0; first < rows; first += portion) {
-    const std::int64_t size = std::min(portion, rows - first), at_kept = keep ? first : 0;
-    const auto part = [&](const Tensor& all, std::int64_t begin) {
-      return all.size(0) == size ? all : all.narrow(0, begin, size);
-    };
-    const Tensor l = part(left, first), r = part(right, first), both = part(children, 0), act = part(active, 0);
-    Tensor inner = part(made.inner, at_kept), mixing = part(made.mixing, at_kept);
+  const Tensor children = make(room, 2 * d), active = keep ? make(room, h) : made.inner;
+  const Tensor to_inner = transposed(cell.expand), to_gates = transposed(cell.gates);
+  chunks.each([&](std::int64_t thread, std::int64_t first, std::int64_t last) {
+    at::AutoDispatchBelowADInplaceOrView also_here;
+    const std::int64_t place = thread * chunks.size, from = keep ? first : place, size = last - first;
+    const Tensor l = part(left, first, last), r = part(right, first, last);
+    const Tensor both = part(children, place, place + size), act = part(active, place, place + size);
+    Tensor inner = part(made.inner, from, from + size), mixing = part(made.mixing, from, from + size);
     pair(l, r, both);
     at::mm_out(inner, both, to_inner);
     activate(inner, cell.expand_bias, act, cell.kind);
     at::mm_out(mixing, act, to_gates);
-    mix(mixing, l, r, cell, part(made.parent, first), part(made.moments, first));
-  }
+    mix(mixing, l, r, cell, part(made.parent, first, last), part(made.moments, first, last));
+  });
   return made;
 }
 
@@ -256,23 +245,24 @@ struct Gated : torch::autograd::Function<Gated> {
     const std::int64_t portion = portion_of(rows, frugal);
     const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
     const Tensor of_children = make(rows, 2 * d);
-    const Tensor mixed_sums = make(blocks_of(portion), 6 * d), inner_sums = make(blocks_of(portion), h);
-    for (std::int64_t first = 0; first < rows; first += portion) {
-      const std::int64_t size = std::min(portion, rows - first);
-      const auto part = [&](const Tensor& all) { return all.size(0) == size ? all : all.narrow(0, first, size); };
-      const auto sums = [&](const Tensor& all) {
-        return size == portion ? all : all.narrow(0, 0, blocks_of(size));
-      };
-      const Tensor l = part(left), r = part(right), of_both = part(of_children);
-      const variable_list room = weights.room(size);
-      const Tensor &of_mix = room[0], &act = room[1], &both = room[3];
-      Tensor of_in = room[2];
-      unmix(part(gradient), part(saved[3]), l, r, part(saved[4]), cell, of_mix, both, of_both, sums(mixed_sums));
-      at::mm_out(of_in, of_mix, cell.gates);
-      inactivate(of_in, part(saved[2]), cell.expand_bias, cell.kind, act, sums(inner_sums));
-      of_both.addmm_(of_in, cell.expand);
-      weights.add_sums(sums(mixed_sums), 0);
-      weights.add_sums(sums(inner_sums), 6 * d);
+    for (std::int64_t begin = 0; begin < rows; begin += portion) {
+      const std::int64_t size = std::min(portion, rows - begin);
+      const variable_list room = weights.room(size);  // gradients of gates, activations; of the inner rows, children
+      const Tensor mixed_sums = make(blocks_of(size), 6 * d), inner_sums = make(blocks_of(size), h);
+      Chunks(size, BLOCK).each([&](std::int64_t, std::int64_t first, std::int64_t last) {
+        at::AutoDispatchBelowADInplaceOrView also_here;
+        const auto of_all = [&](const Tensor& all) { return part(all, begin + first, begin + last); };
+        const auto sums = [&](const Tensor& all) { return part(all, first / BLOCK, blocks_of(last)); };
+        const Tensor of_mix = part(room[0], first, last), act = part(room[1], first, last);
+        Tensor of_in = part(room[2], first, last), of_both = of_all(of_children);
+        unmix(of_all(gradient), of_all(saved[3]), of_all(left), of_all(right), of_all(saved[4]), cell, of_mix,
+              part(room[3], first, last), of_both, sums(mixed_sums));
+        at::mm_out(of_in, of_mix, cell.gates);
+        inactivate(of_in, of_all(saved[2]), cell.expand_bias, cell.kind, act, sums(inner_sums));
+        of_both.addmm_(of_in, cell.expand);
+      });
+      weights.add_sums(mixed_sums, 0);
+      weights.add_sums(inner_sums, 6 * d);
     }
     if (frugal) weights.settle(false);
     std::vector<std::int64_t> shape = gradients[0].sizes().vec();

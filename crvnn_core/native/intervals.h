@@ -43,6 +43,14 @@ struct Line {
   }
 };
 
+// A number of channels that is known when compiling, as it most often is: loops over them have no ends then.
+using Full = std::integral_constant<std::int64_t, CHANNELS>;
+
+template <class Work>
+void with_width(std::int64_t width, const Work& work) {
+  width == CHANNELS ? work(Full{}) : work(width);
+}
+
 // Rows of numbers in memory, some way apart.
 template <class Number>
 struct Rows {
@@ -60,8 +68,8 @@ using Write = Rows<float>;
 // Nothing is ever subtracted, so a small number is not lost because a large one has passed. A run is in two parts: of
 // the front part there are the sums from each of its positions on, of the back part there is one sum. When the front
 // part is used up, the back part becomes it; that happens to every position once.
-template <bool before, bool weighted, class Emit>
-void slide(std::int64_t n, const std::int32_t* border, const Read& rows, const float* weight, std::int64_t width,
+template <bool before, bool weighted, class Width, class Emit>
+void slide(std::int64_t n, const std::int32_t* border, const Read& rows, const float* weight, Width width,
            const Emit& emit) {
   alignas(64) float back[CHANNELS] = {};
   std::vector<float> front;  // sums over front[j - base] ... from position j up to middle
@@ -112,8 +120,8 @@ void slide(std::int64_t n, const std::int32_t* border, const Read& rows, const f
 }
 
 // to[i] = the neighbour of from[i] to one side.
-template <Side side>
-void neighbour(const Line& line, const Read& from, const Write& to, std::int64_t width) {
+template <Side side, class Width>
+void neighbour_of(const Line& line, const Read& from, const Write& to, Width width) {
   slide<side == LEFT, true>(line.n, side == LEFT ? line.since : line.until, from, line.exists, width,
                             [&](std::int64_t i, const auto& sum) {
                               const std::int64_t at = line.behind<side>(i);
@@ -130,10 +138,14 @@ void neighbour(const Line& line, const Read& from, const Write& to, std::int64_t
                             });
 }
 
-// Backwards: of_from += the transposed operator on gradient; of_exists and of_share += what concerns them.
 template <Side side>
-void neighbour_backward(const Line& line, const Read& gradient, const Read& from, const Write& of_from,
-                        float* of_exists, float* of_share, std::int64_t width) {
+void neighbour(const Line& line, const Read& from, const Write& to, std::int64_t width) {
+  with_width(width, [&](auto known) { neighbour_of<side>(line, from, to, known); });
+}
+
+template <Side side, class Width>
+void neighbour_of_backward(const Line& line, const Read& gradient, const Read& from, const Write& of_from,
+                           float* of_exists, float* of_share, Width width) {
   slide<side == RIGHT, false>(line.n, side == LEFT ? line.seen_until : line.seen_since, gradient, nullptr, width,
                               [&](std::int64_t j, const auto& sum) {
                                 const float* row = from[j];
@@ -164,10 +176,20 @@ void neighbour_backward(const Line& line, const Read& gradient, const Read& from
   }
 }
 
+// Backwards: of_from += the transposed operator on gradient; of_exists and of_share += what concerns them.
+template <Side side>
+void neighbour_backward(const Line& line, const Read& gradient, const Read& from, const Write& of_from,
+                        float* of_exists, float* of_share, std::int64_t width) {
+  with_width(width, [&](auto known) {
+    neighbour_of_backward<side>(line, gradient, from, of_from, of_exists, of_share, known);
+  });
+}
+
 // A share is what is left of 1 behind the run, so whatever exists in the run takes from it.
 template <Side side>
 void shares_backward(const Line& line, const float* of_share, float* of_exists) {
-  slide<side == RIGHT, false>(line.n, side == LEFT ? line.seen_until : line.seen_since, Read{of_share, 1}, nullptr, 1,
+  slide<side == RIGHT, false>(line.n, side == LEFT ? line.seen_until : line.seen_since, Read{of_share, 1}, nullptr,
+                              std::integral_constant<std::int64_t, 1>{},
                               [&](std::int64_t j, const auto& sum) { of_exists[j] -= sum(0); });
 }
 
@@ -198,13 +220,12 @@ void over_groups(std::int64_t batch, std::int64_t n, std::int64_t width, std::in
                  const After& after) {
   const std::int64_t groups = (width + CHANNELS - 1) / CHANNELS;
   const std::int64_t each = n * layers * std::min(width, CHANNELS);
-  at::parallel_for(0, batch * groups, std::max<std::int64_t>(1, GRAIN / std::max<std::int64_t>(1, each)),
-                   [&](std::int64_t first, std::int64_t last) {
-                     for (std::int64_t k = first; k < last; ++k) {
-                       const std::int64_t channel = k % groups * CHANNELS;
-                       work(k / groups, k % groups, channel, std::min(CHANNELS, width - channel));
-                     }
-                   });
+  over_rows(batch * groups, each, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t k = first; k < last; ++k) {
+      const std::int64_t channel = k % groups * CHANNELS;
+      work(k / groups, k % groups, channel, std::min(CHANNELS, width - channel));
+    }
+  });
   for (std::int64_t row = 0; row < batch; ++row) after(row);
 }
 

@@ -7,6 +7,8 @@
 #include "scoring.h"
 
 TORCH_LIBRARY(crvnn, library) {
+  library.def("enter() -> ()", &crvnn::enter);
+  library.def("leave() -> ()", &crvnn::leave);
   library.def("line(Tensor exists) -> (Tensor, Tensor)", &crvnn::line);
   library.def("neighbour(Tensor values, Tensor exists, Tensor spans, Tensor shares, int side) -> Tensor",
               static_cast<at::Tensor (*)(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,

@@ -34,23 +34,27 @@ inline Scored score_windows(const Tensor& windows, const Tensor& gained, at::Ten
     made.slope = part.mv(features.composed - features.untouched);
     offset = at::addmv(bias, part, features.untouched);
   }
-  at::mm_out(made.mixed, windows.view({rows, k}), weight.narrow(1, 0, k).t());
-  const Tensor score = weights[2].contiguous(), start = offset.contiguous();
+  const Tensor score = weights[2].contiguous(), start = offset.contiguous(), given = windows.view({rows, k});
+  const Tensor by_windows = transposed(weight.narrow(1, 0, k));
   const float* by = data(score);
   const float first_score = weights[3].const_data_ptr<float>()[0];
   const float* more = features.any() ? data(made.slope) : nullptr;
   const float *how_far = data(gained), *base = data(start);
   float *x = mutable_data(made.mixed), *out = mutable_data(made.scores);
-  with_kind(kind, [&](auto known) {
-    over_rows(rows, d, [&](std::int64_t first, std::int64_t last) {
-      std::vector<float> active(d);
+  Chunks(rows).each([&](std::int64_t, std::int64_t first, std::int64_t last) {
+    at::AutoDispatchBelowADInplaceOrView also_here;
+    Tensor mixed = part(made.mixed, first, last);
+    at::mm_out(mixed, part(given, first, last), by_windows);
+    std::vector<float> active(d);
+    float* y = active.data();
+    with_kind(kind, [&](auto known) {
       for (std::int64_t i = first; i < last; ++i) {
         float* xi = x + d * i;
+        const float far = more ? how_far[i] : 0;
         for (std::int64_t j = 0; j < d; ++j) xi[j] += base[j];
-        if (more && how_far[i] != 0) {
-          for (std::int64_t j = 0; j < d; ++j) xi[j] += how_far[i] * more[j];
+        if (far != 0) {
+          for (std::int64_t j = 0; j < d; ++j) xi[j] += far * more[j];
         }
-        float* y = active.data();
 #pragma omp simd
         for (std::int64_t j = 0; j < d; ++j) y[j] = activated<known.value>(xi[j]).value;
         float sum = 0;
@@ -113,11 +117,13 @@ inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& win
   const float* more = slope.defined() ? data(slope) : nullptr;
   float *to = mutable_data(of_mixed), *sums = mutable_data(partial);
   float* of_how_far = more ? mutable_data(of_gained) : nullptr;
-  with_kind(kind, [&](auto known) {
-    over_blocks(rows, 3 * d, [&](std::int64_t block, std::int64_t first, std::int64_t last) {
-      float *of_score = sums + (3 * d + 1) * block, *of_bias = of_score + d, *of_slope = of_bias + d;
-      std::fill(of_score, of_score + 3 * d + 1, 0.0f);
-      for (std::int64_t i = first; i < last; ++i) {
+  const Tensor of_windows = at::empty_like(windows), flat = of_windows.view({rows, k}), by_mixed = weight.narrow(1, 0, k);
+  Chunks(rows, BLOCK).each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    at::AutoDispatchBelowADInplaceOrView also_here;
+    with_kind(kind, [&](auto known) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        float *of_score = sums + (3 * d + 1) * (i / BLOCK), *of_bias = of_score + d, *of_slope = of_bias + d;
+        if (i % BLOCK == 0) std::fill(of_score, of_score + 3 * d + 1, 0.0f);
         const float* xi = x + d * i;
         const float own = g[i], far = how_far[i];
         float* out = to + d * i;
@@ -139,9 +145,11 @@ inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& win
         of_how_far[i] = dot;
       }
     });
+    Tensor found = part(flat, begin, end);
+    at::mm_out(found, part(of_mixed, begin, end), by_mixed);
   });
   weights.add_sums(partial, 0);
-  return {of_mixed.mm(weight.narrow(1, 0, k)).view(windows.sizes()), of_gained};
+  return {of_windows, of_gained};
 }
 
 inline void expect_windows(std::int64_t wide, const variable_list& weights) {

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Cell
-from crvnn_core.native import KINDS, Kernels, as_made, ready
+from crvnn_core.native import KINDS, as_made, ready
 from crvnn_plugins.activations import Activation, activation
 from crvnn_plugins.activations import backward as activation_backward
 from crvnn_plugins.layers import linear, plainly
@@ -53,26 +53,17 @@ class GatedCell(Cell):
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         dropping = self.training and self.dropout.p
-        layers = (self.expand, self.gates, self.norm)
-        if (
-            not dropping
-            and as_made(*layers)
-            and (kernels := ready(left, right, self.expand.weight)) is not None
-        ):
-            return self._by(kernels, left, right)
+        weights = None if dropping else as_made(self.expand, self.gates, self.norm)
+        if weights is not None and (kernels := ready(left, right, weights[0])) is not None:
+            parent: Tensor = kernels.gated(left, right, *weights, self.norm.eps, KINDS.index(self.activation))
+            return parent
         few = left.shape[:-1].numel() < _MANY
         if few or plainly(left, self.expand.weight) or dropping:
             return self.written_out(left, right)
-        weights = (self.expand.weight, self.expand.bias, self.gates.weight, self.gates.bias)
+        layers = (self.expand.weight, self.expand.bias, self.gates.weight, self.gates.bias)
         norm = (self.norm.weight, self.norm.bias, self.norm.eps)
-        parent: Tensor = _Gated.apply(left, right, *weights, *norm, self.activation)  # type: ignore[no-untyped-call]
-        return parent
-
-    def _by(self, kernels: Kernels, left: Tensor, right: Tensor) -> Tensor:
-        expand, gates, norm = self.expand, self.gates, self.norm
-        weights = (expand.weight, expand.bias, gates.weight, gates.bias, norm.weight, norm.bias)
-        parent: Tensor = kernels.gated(left, right, *weights, norm.eps, KINDS.index(self.activation))
-        return parent
+        found: Tensor = _Gated.apply(left, right, *layers, *norm, self.activation)  # type: ignore[no-untyped-call]
+        return found
 
     def written_out(self, left: Tensor, right: Tensor) -> Tensor:
         """The cell as its equations have it; ``forward`` gives the same in fewer passes over memory."""

@@ -35,16 +35,15 @@ class WindowScorer(Scorer):
         self.untouched = nn.Parameter(torch.randn(transition)) if transition else None
 
     def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
-        convolution, score = self.convolution, self.score
-        weight, bias = convolution.weight, convolution.bias
-        if as_made(convolution, score) and (kernels := ready(vectors, gained, weight)) is not None:
-            layers = (weight, bias, score.weight, score.bias, self.composed, self.untouched)
-            kind = KINDS.index(self.activation)
+        layers = as_made(self.convolution, self.score)
+        if layers is not None and (kernels := ready(vectors, gained, layers[0])) is not None:
+            more = (self.composed, self.untouched, KINDS.index(self.activation))
             if isinstance(near, Along) and self.reach:
-                return near.scored(vectors, self.reach, gained, *layers, kind)
+                return near.scored(vectors, self.reach, gained, *layers, *more)
             window = near.stacked(vectors, self.reach).contiguous()
-            found: Tensor = kernels.scored(window, gained.contiguous(), *layers, kind)
+            found: Tensor = kernels.scored(window, gained.contiguous(), *layers, *more)
             return found
+        weight, bias = self.convolution.weight, self.convolution.bias
         window = near.stacked(vectors, self.reach)  # left_m ... left_1, self, right_1 ... right_m
         if self.composed is None or self.untouched is None:
             mixed = nn.functional.linear(window, weight, bias)
@@ -55,5 +54,5 @@ class WindowScorer(Scorer):
             slope = of_features @ (self.composed - self.untouched)
             mixed = nn.functional.linear(window, weight, bias + of_features @ self.untouched)
             mixed = torch.addcmul(mixed, gained.to(mixed.dtype).unsqueeze(-1), slope)
-        scores: Tensor = score(activation(self.activation)(mixed))
+        scores: Tensor = self.score(activation(self.activation)(mixed))
         return scores.squeeze(-1)

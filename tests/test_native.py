@@ -443,6 +443,26 @@ def test_parents_from_large_numbers():
     _assert_gated(GatedCell(8), (4, 40), by=30)
 
 
+@needs_kernels
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+@pytest.mark.parametrize("shape", [(0,), (3, 10), (300,)])
+def test_parents_with_dropout(rate, shape):
+    """The same numbers are dropped as by torch."""
+    cell = GatedCell(6, dropout=rate)
+    children = [numbers((*shape, 6), seed) for seed in (1, 2)]
+
+    def run(left, right):
+        torch.manual_seed(5)
+        return cell(left, right)
+
+    got = outcome(run, children, SimpleNamespace(parameters=lambda: _composing(cell)))
+    with without():
+        right = outcome(run, children, SimpleNamespace(parameters=lambda: _composing(cell)))
+    assert "Gated" in str(_graph(run(*[child.requires_grad_() for child in children]).grad_fn))
+    for found, expected in zip([*got[0], *got[1]], [*right[0], *right[1]], strict=True):
+        assert_close(found, expected)
+
+
 def _assert_gated(cell, shape, by=1.0):
     with torch.no_grad():
         for layer in (cell.expand, cell.gates, cell.norm):
@@ -1146,6 +1166,50 @@ def test_two_threads_do_not_mix_their_gradients(shared):
         found = list(pool.map(lambda loss: torch.autograd.grad(loss, _trained_parts(module)), losses))
     for got in found:
         _assert_all_close(got, right)
+
+
+# Weights that are turned once a recursion
+
+
+@needs_kernels
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("how", ["in place", "data", "exchanged"])
+def test_weights_that_change_between_recursions_are_noticed(catalog, hard, how):
+    encoder = encoder_of(catalog, "paper")
+    encoder.hard = hard
+    inputs, mask = batch()
+    kept = encoder(inputs, mask)  # its graph lives on
+    with torch.no_grad():
+        for layer in (encoder.cell.expand, encoder.cell.gates, encoder.scorer.convolution):
+            if how == "in place":
+                layer.weight.mul_(0.5)
+            elif how == "data":
+                layer.weight.data.mul_(0.5)
+            else:
+                layer.weight = torch.nn.Parameter(layer.weight * 0.5)
+    got = encoder(inputs, mask)
+    with without():
+        right = encoder(inputs, mask)
+    assert_close(got.vector, right.vector)
+    assert not torch.equal(kept.vector, got.vector)
+
+
+@needs_kernels
+def test_what_was_made_of_weights_is_gone_after_a_recursion_that_failed(catalog):
+    encoder = encoder_of(catalog, "paper")
+    inputs, mask = batch()
+
+    def fail(*_):
+        raise ValueError("no more")
+
+    handle = encoder.halting.register_forward_hook(fail)
+    with pytest.raises(ValueError, match="no more"):
+        encoder(inputs, mask)
+    handle.remove()
+    cell, children = encoder.cell, numbers((40, encoder.width), 1)
+    with torch.no_grad():
+        cell.expand.weight.data.mul_(0.5)
+        assert_close(cell(children, children), cell.written_out(children, children))
 
 
 # Second derivatives

@@ -48,10 +48,11 @@ inline void pair(const Tensor& left, const Tensor& right, const Tensor& children
   }
 }
 
-// active = activation(inner + bias)
-inline void activate(const Tensor& inner, const Tensor& bias, const Tensor& active, std::int64_t kind) {
+// active = activation(inner + bias), times what dropout has left of each number if there is any
+inline void activate(const Tensor& inner, const Tensor& bias, const Tensor& active, std::int64_t kind,
+                     const Tensor& dropout) {
   const std::int64_t rows = inner.size(0), h = inner.size(1);
-  const float *from = data(inner), *b = data(bias);
+  const float *from = data(inner), *b = data(bias), *left = dropout.defined() ? data(dropout) : nullptr;
   float* to = mutable_data(active);
   with_kind(kind, [&](auto known) {
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -59,6 +60,9 @@ inline void activate(const Tensor& inner, const Tensor& bias, const Tensor& acti
       float* out = to + h * i;
 #pragma omp simd
       for (std::int64_t j = 0; j < h; ++j) out[j] = activated<known.value>(x[j] + b[j]).value;
+      if (!left) continue;
+#pragma omp simd
+      for (std::int64_t j = 0; j < h; ++j) out[j] *= left[h * i + j];
     }
   });
 }
@@ -151,9 +155,9 @@ inline void unmix(const Tensor& gradient, const Tensor& mixing, const Tensor& le
 
 // Backwards through the activation, in place; the activations again; sums over rows to partial [blocks, h].
 inline void inactivate(const Tensor& gradient, const Tensor& inner, const Tensor& bias, std::int64_t kind,
-                       const Tensor& active, const Tensor& partial) {
+                       const Tensor& dropout, const Tensor& active, const Tensor& partial) {
   const std::int64_t rows = inner.size(0), h = inner.size(1);
-  const float *x = data(inner), *b = data(bias);
+  const float *x = data(inner), *b = data(bias), *left = dropout.defined() ? data(dropout) : nullptr;
   float *g = mutable_data(gradient), *a = mutable_data(active), *sums = mutable_data(partial);
   with_kind(kind, [&](auto known) {
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -166,8 +170,16 @@ inline void inactivate(const Tensor& gradient, const Tensor& inner, const Tensor
         const Activated found = activated<known.value>(xi[j] + b[j]);
         ai[j] = found.value;
         gi[j] *= found.slope;
-        sum[j] += gi[j];
       }
+      if (left) {
+#pragma omp simd
+        for (std::int64_t j = 0; j < h; ++j) {
+          ai[j] *= left[h * i + j];
+          gi[j] *= left[h * i + j];
+        }
+      }
+#pragma omp simd
+      for (std::int64_t j = 0; j < h; ++j) sum[j] += gi[j];
     }
   });
 }
@@ -176,8 +188,9 @@ struct Composed {
   Tensor parent, inner, mixing, moments;
 };
 
-// From children [m, d]. Unless it is all to be kept, there are only the parents afterwards.
-inline Composed compose(const Tensor& left, const Tensor& right, const Gates& cell, bool keep) {
+// From children [m, d], and what dropout leaves of the inner numbers [m, h]. Unless it is all to be kept, there are only
+// the parents afterwards.
+inline Composed compose(const Tensor& left, const Tensor& right, const Gates& cell, const Tensor& dropout, bool keep) {
   const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
   const Chunks chunks(rows);
   const std::int64_t room = chunks.threads * chunks.size, kept = keep ? rows : room;
@@ -193,7 +206,7 @@ inline Composed compose(const Tensor& left, const Tensor& right, const Gates& ce
     Tensor inner = part(made.inner, from, from + size), mixing = part(made.mixing, from, from + size);
     pair(l, r, both);
     at::mm_out(inner, both, to_inner);
-    activate(inner, cell.expand_bias, act, cell.kind);
+    activate(inner, cell.expand_bias, act, cell.kind, dropout.defined() ? part(dropout, first, last) : dropout);
     at::mm_out(mixing, act, to_gates);
     mix(mixing, l, r, cell, part(made.parent, first, last), part(made.moments, first, last));
   });
@@ -217,11 +230,12 @@ struct CellGathering : Gathering {
 
 struct Gated : torch::autograd::Function<Gated> {
   static Tensor forward(AutogradContext* context, const Tensor& left, const Tensor& right, at::TensorList weights,
-                        const c10::intrusive_ptr<Weights>& shared, double eps, std::int64_t kind) {
+                        const c10::intrusive_ptr<Weights>& shared, double eps, std::int64_t kind,
+                        const std::optional<Tensor>& dropout) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor l = in_rows(left), r = in_rows(right);
-    const Composed made = compose(l, r, Gates(weights, eps, kind), true);
-    variable_list kept{left, right, made.inner, made.mixing, made.moments};
+    const Tensor l = in_rows(left), r = in_rows(right), dropped = dropout ? in_rows(*dropout) : Tensor();
+    const Composed made = compose(l, r, Gates(weights, eps, kind), dropped, true);
+    variable_list kept{left, right, made.inner, made.mixing, made.moments, dropped};
     kept.insert(kept.end(), weights.begin(), weights.end());
     context->save_for_backward(kept);
     context->saved_data["weights"] = c10::IValue::make_capsule(shared);
@@ -235,7 +249,7 @@ struct Gated : torch::autograd::Function<Gated> {
     const variable_list saved = saved_by(context);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor left = in_rows(saved[0]), right = in_rows(saved[1]);
-    const Gates cell(at::TensorList(saved).slice(5), context->saved_data["eps"].toDouble(),
+    const Gates cell(at::TensorList(saved).slice(6), context->saved_data["eps"].toDouble(),
                      context->saved_data["kind"].toInt());
     const Place place(context, 2);
     Gathered& weights = *place;
@@ -258,7 +272,8 @@ struct Gated : torch::autograd::Function<Gated> {
         unmix(of_all(gradient), of_all(saved[3]), of_all(left), of_all(right), of_all(saved[4]), cell, of_mix,
               part(room[3], first, last), of_both, sums(mixed_sums));
         at::mm_out(of_in, of_mix, cell.gates);
-        inactivate(of_in, of_all(saved[2]), cell.expand_bias, cell.kind, act, sums(inner_sums));
+        inactivate(of_in, of_all(saved[2]), cell.expand_bias, cell.kind,
+                   saved[5].defined() ? of_all(saved[5]) : Tensor(), act, sums(inner_sums));
         of_both.addmm_(of_in, cell.expand);
       });
       weights.add_sums(mixed_sums, 0);
@@ -268,7 +283,7 @@ struct Gated : torch::autograd::Function<Gated> {
     std::vector<std::int64_t> shape = gradients[0].sizes().vec();
     shape.back() = 2 * d;
     const Tensor of_both = of_children.view(shape);
-    variable_list found(2 + 6 + 3);
+    variable_list found(2 + 6 + 4);
     found[0] = of_both.narrow(-1, 0, d);
     found[1] = of_both.narrow(-1, d, d);
     return found;
@@ -278,15 +293,18 @@ struct Gated : torch::autograd::Function<Gated> {
 // Parents of children, [..., d] each.
 inline Tensor gated(const Tensor& left, const Tensor& right, const Tensor& expand, const Tensor& expand_bias,
                     const Tensor& gates, const Tensor& gates_bias, const Tensor& scale, const Tensor& shift,
-                    double eps, std::int64_t kind) {
+                    double eps, std::int64_t kind, const std::optional<Tensor>& dropout) {
+  TORCH_CHECK(!dropout || dropout->numel() == left.numel() / left.size(-1) * expand.size(0), "dropout of the shape ",
+              dropout->sizes(), " does not fit ", expand.size(0), " inner numbers of each node");
   TORCH_CHECK(left.sizes() == right.sizes() && 2 * left.size(-1) == expand.size(1), "children of the shapes ",
               left.sizes(), " and ", right.sizes(), " do not fit a cell of width ", expand.size(1) / 2);
   const variable_list weights{expand, expand_bias, gates, gates_bias, scale, shift};
   if (recording({left, right, expand, expand_bias, gates, gates_bias, scale, shift})) {
     const auto shared = weights_for<CellGathering>(weights);
-    return Gated::apply(left, right, at::TensorList(shared->shared), shared, eps, kind);
+    return Gated::apply(left, right, at::TensorList(shared->shared), shared, eps, kind, dropout);
   }
-  return compose(in_rows(left), in_rows(right), Gates(weights, eps, kind), false).parent.view(left.sizes());
+  const Tensor dropped = dropout ? in_rows(*dropout) : Tensor();
+  return compose(in_rows(left), in_rows(right), Gates(weights, eps, kind), dropped, false).parent.view(left.sizes());
 }
 
 }  // namespace crvnn

@@ -29,7 +29,7 @@ TORCH_LIBRARY(crvnn, library) {
               "-> (Tensor, Tensor)",
               &crvnn::scored_along);
   library.def("gated(Tensor left, Tensor right, Tensor expand, Tensor expand_bias, Tensor gates, Tensor gates_bias, "
-              "Tensor scale, Tensor shift, float eps, int kind) -> Tensor",
+              "Tensor scale, Tensor shift, float eps, int kind, Tensor? dropout) -> Tensor",
               &crvnn::gated);
   library.def("blend(Tensor nodes, Tensor parents, Tensor gained, Tensor? where) -> Tensor", &crvnn::blend);
   library.def("join(Tensor compose, Tensor before, Tensor eligible, Tensor tokens, Tensor present, Tensor? closing) "

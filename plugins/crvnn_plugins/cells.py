@@ -53,9 +53,10 @@ class GatedCell(Cell):
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         dropping = self.training and self.dropout.p
-        weights = None if dropping else as_made(self.expand, self.gates, self.norm)
+        weights = as_made(self.expand, self.gates, self.norm)
         if weights is not None and (kernels := ready(left, right, weights[0])) is not None:
-            parent: Tensor = kernels.gated(left, right, *weights, self.norm.eps, KINDS.index(self.activation))
+            more = (KINDS.index(self.activation), self._kept(left) if dropping else None)
+            parent: Tensor = kernels.gated(left, right, *weights, self.norm.eps, *more)
             return parent
         few = left.shape[:-1].numel() < _MANY
         if few or plainly(left, self.expand.weight) or dropping:
@@ -64,6 +65,10 @@ class GatedCell(Cell):
         norm = (self.norm.weight, self.norm.bias, self.norm.eps)
         found: Tensor = _Gated.apply(left, right, *layers, *norm, self.activation)  # type: ignore[no-untyped-call]
         return found
+
+    def _kept(self, children: Tensor) -> Tensor:
+        """What dropout leaves of the inner numbers [..., h]; the same that it would leave if it were called."""
+        return self.dropout(children.new_ones(*children.shape[:-1], self.expand.out_features))  # type: ignore[no-any-return]
 
     def written_out(self, left: Tensor, right: Tensor) -> Tensor:
         """The cell as its equations have it; ``forward`` gives the same in fewer passes over memory."""

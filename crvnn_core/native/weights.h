@@ -19,7 +19,7 @@
 namespace crvnn {
 
 // Rows from which on a product is as quick as it gets.
-constexpr std::int64_t ENOUGH = 512;
+constexpr std::int64_t ENOUGH = 256;
 
 // What the steps of one backward pass have gathered for some matrices of weights [outputs, inputs] and for vectors.
 class Gathered {

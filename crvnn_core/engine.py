@@ -102,7 +102,14 @@ class Recursion(Encoder):
 
     def _recomputed(self, state: State) -> tuple[Tensor, State]:
         """The same step; the backward pass makes its intermediate results again."""
-        found: tuple[Tensor, State] = checkpoint(self.step, state, use_reentrant=False)
+
+        def step(state: State) -> tuple[Tensor, State]:
+            with recursion(
+                state.nodes
+            ):  # again by the same products: what is close to a threshold must not cross it
+                return self.step(state)
+
+        found: tuple[Tensor, State] = checkpoint(step, state, use_reentrant=False)
         return found
 
     def _mix(self, left: Tensor, nodes: Tensor, after: State) -> Tensor:

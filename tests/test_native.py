@@ -1,10 +1,12 @@
 """The kernels against their twins in torch, where they are used and where not, and how they are built."""
 
 import copy
+import gc
 import os
 import shutil
 import subprocess
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -313,19 +315,42 @@ def test_a_layer_that_somebody_has_changed_is_asked_itself():
 
 
 @needs_kernels
-def test_a_pruned_cell_learns():
-    cell = GatedCell(4)
-    prune.l1_unstructured(cell.expand, "weight", 0.5)
-    for _ in range(2):
-        (cell(torch.ones(2, 4), torch.ones(2, 4)) * torch.arange(4)).sum().backward()
-    assert cell.expand.weight_orig.grad.count_nonzero() > 0
+def test_a_layer_is_asked_itself_if_somebody_waits_for_its_gradient():
+    cell, seen = GatedCell(4), []
+    cell.expand.register_full_backward_hook(lambda *call: seen.append(1))
+    cell(torch.ones(2, 4), torch.ones(2, 4, requires_grad=True)).sum().backward()
+    assert seen == [1]
 
 
 @needs_kernels
-def test_a_cell_may_have_no_bias():
+@pytest.mark.parametrize("rows", [2, 600])
+def test_a_pruned_cell_learns(rows):
+    cell = GatedCell(4)
+    prune.l1_unstructured(cell.expand, "weight", 0.5)
+    for _ in range(2):
+        (cell(torch.ones(rows, 4), torch.ones(rows, 4)) * torch.arange(4)).sum().backward()
+    assert cell.expand.weight_orig.grad.count_nonzero() > 0
+
+
+@pytest.mark.parametrize("transition", [0, 2])
+def test_a_pruned_scorer_scores_as_its_weights_say(transition):
+    scorer, values, gained = WindowScorer(4, 3, transition), numbers((1, 5, 4), 0), torch.rand(1, 5)
+    near = AdhocDense()(torch.ones(1, 5), torch.ones(1, 5, dtype=torch.bool))
+    plain = copy.deepcopy(scorer)
+    prune.l1_unstructured(scorer.convolution, "weight", 0.5)
+    plain.convolution.weight.data = scorer.convolution.weight.data
+    for _ in range(2):
+        got = scorer(values, near, gained)
+        got.sum().backward()
+    assert_close(got, plain(values, near, gained))
+
+
+@needs_kernels
+@pytest.mark.parametrize("rows", [2, 600])
+def test_a_cell_may_have_no_bias(rows):
     cell = GatedCell(4)
     cell.expand.bias = None
-    assert cell(torch.ones(2, 4), torch.ones(2, 4)).shape == (2, 4)
+    assert cell(torch.ones(rows, 4), torch.ones(rows, 4)).shape == (rows, 4)
 
 
 @needs_kernels
@@ -1156,6 +1181,49 @@ def test_weights_that_are_changed_before_the_backward_pass_are_noticed(shared):
             weight.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@needs_kernels
+def test_features_that_are_changed_before_the_backward_pass_are_noticed():
+    scorer = WindowScorer(6, 5, 3)
+    loss = _weighed(scorer)
+    with torch.no_grad():
+        scorer.composed.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@needs_kernels
+def test_weights_go_when_nobody_needs_them_any_more():
+    cell = GatedCell(6)
+    loss = _weighed(cell)
+    loss.backward()
+    weight = weakref.ref(cell.expand.weight)
+    del loss, cell
+    gc.collect()
+    assert weight() is None
+
+
+@needs_kernels
+def test_a_scorer_that_nobody_listens_to_has_no_gradient():
+    scorer, values = WindowScorer(6, 5, 3), numbers((1, 9, 6), 0).requires_grad_()
+    near = along(torch.full((1, 9), 0.5))
+    scorer(values, near, torch.ones(1, 9))
+    (near.left(values) * numbers((1, 9, 6), 1)).sum().backward()  # it was made along with the scores
+    assert scorer.convolution.weight.grad is None
+    with without():
+        right = values.detach().requires_grad_()
+        near = AdhocDense()(torch.full((1, 9), 0.5), torch.ones(1, 9, dtype=torch.bool))
+        (near.left(right) * numbers((1, 9, 6), 1)).sum().backward()
+    assert_close(values.grad, right.grad)
+
+
+@needs_kernels
+def test_batches_of_gradients_are_refused_with_a_way_out():
+    cell, values = GatedCell(3), numbers((2, 3), 0).requires_grad_()
+    many = torch.ones(4, 2, 3)
+    with pytest.raises(RuntimeError, match=r"one gradient at a time.*CRVNN_NATIVE=0"):
+        torch.autograd.grad(cell(values, values), values, many, is_grads_batched=True)
 
 
 @needs_kernels

@@ -13,7 +13,7 @@ from crvnn_core.cli.session import json_option, print_json
 def native_command(wanted: bool, as_json: bool) -> None:
     """Say whether the kernels for CPUs are in use, or build them.
 
-    They do the work of a step in C++, several times faster on short sequences, and are compiled on your machine
+    They do the work of a step in C++, about twice as fast as torch's operations, and are compiled on your machine
     (half a minute; it takes a C++ compiler and no network). Everything works without them. CRVNN_NATIVE=0 leaves
     them unused, CXX names the compiler, CRVNN_CACHE the directory where they are kept.
 

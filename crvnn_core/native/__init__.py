@@ -26,6 +26,7 @@ FORMS = ("paper", "reference")
 
 _PLAIN = (Tensor, nn.Parameter)
 _LAYERS = (nn.Linear, nn.LayerNorm)
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _allowed = os.environ.get("CRVNN_NATIVE", "1") != "0"
 
 
@@ -100,7 +101,7 @@ def as_made(*layers: nn.Module) -> list[Tensor] | None:
     for layer in layers:
         own = layer.__dict__  # attributes of modules take long, and this is asked in every step
         weight, bias = own["_parameters"].get("weight"), own["_parameters"].get("bias")
-        changed = own["_forward_pre_hooks"] or own["_forward_hooks"] or type(layer) not in _LAYERS
+        changed = any(own[hooks] for hooks in _HOOKS) or "forward" in own or type(layer) not in _LAYERS
         if changed or weight is None or bias is None:
             return None
         found += (weight, bias)
@@ -130,8 +131,8 @@ def recursion(*tensors: Tensor) -> Iterator[None]:
     if found is None:
         yield
         return
-    found.enter()
     try:
+        found.enter()
         yield
     finally:
         found.leave()

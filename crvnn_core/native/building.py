@@ -91,10 +91,16 @@ def build() -> Path:
             problem = _compile([*command, parallel], temporary) or _try_to_load(temporary)
             if not problem:
                 break
-            problems.append(f"{parallel}: {problem.strip()[-1500:]}")
+            problems.append(f"{parallel}: {_gist(problem)}")
         else:
             raise CrvnnError(f"the kernels could not be compiled with {name}:\n" + "\n".join(problems))
     return path
+
+
+def _gist(problem: str) -> str:
+    """What a compiler says is wrong, without all that it adds; else its last words."""
+    wrong = [line for line in problem.splitlines() if "error" in line.lower()]
+    return "\n".join(wrong[:5]) or problem.strip()[-1500:]
 
 
 def _compile(command: list[str], target: Path) -> str:

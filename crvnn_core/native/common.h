@@ -3,11 +3,16 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/SavedTensorHooks.h>
+#include <c10/core/CPUAllocator.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #ifdef __SSE__
 #include <xmmintrin.h>
+#endif
+#ifdef __linux__
+#include <sys/mman.h>
 #endif
 
 #include <algorithm>
@@ -89,7 +94,8 @@ struct Chunks {
   template <class Work>
   void each(const Work& work) const {
     if (rows <= size) return work(0, 0, rows);
-    in_threads((rows + size - 1) / size, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t count = (rows + size - 1) / size;
+    in_threads(count, (count + threads - 1) / threads, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         work(at::get_thread_num(), i * size, std::min(rows, (i + 1) * size));
       }
@@ -126,11 +132,34 @@ inline Tensor transposed(const Tensor& weight) {
   if (!scope.depth) return weight.t();
   for (const auto& [known, made] : scope.transposed) {
     const bool same = known.const_data_ptr() == weight.const_data_ptr() && known.sizes().equals(weight.sizes()) &&
-                      known.strides().equals(weight.strides());
+                      known.strides().equals(weight.strides());  // in place it is changed only after a recursion
     if (same) return made;
   }
   scope.transposed.emplace_back(weight.tensor_data(), weight.t().contiguous());
   return scope.transposed.back().second;
+}
+
+// Whether steps are worked out again in the backward pass (checkpoint = true), as memory is to be saved.
+inline bool saving_memory() { return at::SavedTensorDefaultHooks::get_hooks().has_value(); }
+
+// Room for what is needed for a moment. Where memory is to be saved, much of it comes from the system and goes back there:
+// the holes that it leaves in the C library's memory are soon too small for it, and the process grows.
+inline Tensor room_for(at::IntArrayRef shape, const at::TensorOptions& options, bool frugal) {
+#ifdef __linux__
+  const std::size_t bytes = sizeof(float) * c10::multiply_integers(shape);
+  if (frugal && bytes >= 512 * 1024) {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory != MAP_FAILED) {
+      c10::profiledCPUMemoryReporter().New(memory, bytes);
+      const auto give_back = [bytes](void* given) {
+        c10::profiledCPUMemoryReporter().Delete(given);
+        munmap(given, bytes);
+      };
+      return at::from_blob(memory, shape, give_back, options);
+    }
+  }
+#endif
+  return at::empty(shape, options);
 }
 
 // [..., d] as [m, d], in one piece.
@@ -149,9 +178,13 @@ inline bool recording(at::ArrayRef<Tensor> inputs) {
 
 // What was kept for a backward pass. It may be made again here (checkpoint = true), so torch must still be recording.
 // The gradients are final: nobody wrote theirs.
-inline variable_list saved_by(AutogradContext* context) {
+inline variable_list saved_by(AutogradContext* context, const variable_list& gradients) {
   TORCH_CHECK(!at::GradMode::is_enabled(),
               "crvnn's native kernels have no second derivatives; set CRVNN_NATIVE=0 to compute them with torch");
+  for (const Tensor& gradient : gradients) {
+    TORCH_CHECK(!gradient.defined() || gradient.has_storage(),
+                "crvnn's native kernels take one gradient at a time; set CRVNN_NATIVE=0 for batches of them");
+  }
   return context->get_saved_variables();
 }
 

@@ -1,8 +1,6 @@
 // The gated recursive cell. The matrix products are torch's; everything between two of them is one pass over memory.
 #pragma once
 
-#include <ATen/SavedTensorHooks.h>
-
 #include "activation.h"
 #include "common.h"
 #include "weights.h"
@@ -12,8 +10,6 @@ namespace crvnn {
 // The most rows that are laid side by side for the gradients of weights at once: fewer where memory is to be saved
 // (checkpoint = true).
 constexpr std::int64_t PORTION = 1024, SMALL_PORTION = 256;
-
-inline bool saving_memory() { return at::SavedTensorDefaultHooks::get_hooks().has_value(); }
 
 // Rows in a portion, when all are to be of one size.
 inline std::int64_t portion_of(std::int64_t rows, bool frugal) {
@@ -195,7 +191,9 @@ inline Composed compose(const Tensor& left, const Tensor& right, const Gates& ce
   const Chunks chunks(rows);
   const std::int64_t room = chunks.threads * chunks.size, kept = keep ? rows : room;
   const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
-  Composed made{make(rows, d), make(kept, h), make(kept, 4 * d), make(rows, 2)};
+  const bool frugal = keep && saving_memory();
+  Composed made{make(rows, d), room_for({kept, h}, left.options(), frugal),
+                room_for({kept, 4 * d}, left.options(), frugal), make(rows, 2)};
   const Tensor children = make(room, 2 * d), active = keep ? make(room, h) : made.inner;
   const Tensor to_inner = transposed(cell.expand), to_gates = transposed(cell.gates);
   chunks.each([&](std::int64_t thread, std::int64_t first, std::int64_t last) {
@@ -246,7 +244,7 @@ struct Gated : torch::autograd::Function<Gated> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor left = in_rows(saved[0]), right = in_rows(saved[1]);
     const Gates cell(at::TensorList(saved).slice(6), context->saved_data["eps"].toDouble(),
@@ -258,10 +256,10 @@ struct Gated : torch::autograd::Function<Gated> {
     const bool frugal = context->saved_data["frugal"].toBool();
     const std::int64_t portion = portion_of(rows, frugal);
     const auto make = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
-    const Tensor of_children = make(rows, 2 * d);
+    const Tensor of_children = room_for({rows, 2 * d}, left.options(), frugal);
     for (std::int64_t begin = 0; begin < rows; begin += portion) {
       const std::int64_t size = std::min(portion, rows - begin);
-      const variable_list room = weights.room(size);  // gradients of gates, activations; of the inner rows, children
+      const variable_list room = weights.room(size, frugal);  // gradients of gates, activations; of the inner rows, children
       const Tensor mixed_sums = make(blocks_of(size), 6 * d), inner_sums = make(blocks_of(size), h);
       Chunks(size, BLOCK).each([&](std::int64_t, std::int64_t first, std::int64_t last) {
         at::AutoDispatchBelowADInplaceOrView also_here;

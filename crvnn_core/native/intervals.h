@@ -300,7 +300,7 @@ struct Neighbours : torch::autograd::Function<Neighbours> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &values = saved[0], &exists = saved[1];
     const Tensor gradient = gradients[0].contiguous();
@@ -368,7 +368,7 @@ struct Advance : torch::autograd::Function<Advance> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &chosen = saved[0], &exists = saved[1], &along = saved[4];
     const std::int64_t batch = exists.size(0), n = exists.size(1);
@@ -449,7 +449,8 @@ inline void make_windows(const Tensor& values, const Tensor& exists, const Tenso
 inline std::tuple<Tensor, Tensor> windows(const Tensor& values, const Tensor& exists, const Tensor& spans,
                                           const Tensor& shares, std::int64_t reach) {
   const std::int64_t batch = values.size(0), n = values.size(1), d = values.size(2);
-  const Tensor found = at::empty({batch, n, (2 * reach + 1) * d}, values.options()), left = at::empty_like(values);
+  const Tensor found = room_for({batch, n, (2 * reach + 1) * d}, values.options(), saving_memory());
+  const Tensor left = at::empty_like(values);
   make_windows(values, exists, spans, shares, reach, found, left);
   return {found, left};
 }
@@ -525,7 +526,7 @@ struct Windows : torch::autograd::Function<Windows> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor of_window = gradients[0].defined() ? gradients[0].contiguous() : at::zeros_like(saved[0]);
     const auto [of_values, of_exists] = windows_backward(

@@ -54,7 +54,7 @@ struct Pick : torch::autograd::Function<Pick> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
     const auto back = [&](const Tensor& rows) { return rows.defined() ? rows_back(rows, saved[0], shape) : Tensor(); };
@@ -105,7 +105,7 @@ struct Blend : torch::autograd::Function<Blend> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &nodes = saved[0], &parents = saved[1], &gained = saved[2];
     const std::optional<Tensor> where = saved[3].defined() ? std::optional<Tensor>(saved[3]) : std::nullopt;
@@ -234,7 +234,7 @@ struct Narrow : torch::autograd::Function<Narrow> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
     const auto back = [&](const Tensor& gradient) {

@@ -108,7 +108,7 @@ struct OfScored {
 inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& windows, const Tensor& gained,
                                        const Tensor& weight, const Tensor& score_, const Tensor& mixed,
                                        const Tensor& slope, std::int64_t kind, const Tensor& of_mixed,
-                                       Gathered& weights) {
+                                       Gathered& weights, bool frugal = false) {
   const Tensor score = score_.contiguous();
   const std::int64_t rows = gained.numel(), k = windows.size(-1), d = weight.size(0), blocks = blocks_of(rows);
   const Tensor of_gained = slope.defined() ? at::empty_like(gained) : Tensor();
@@ -117,7 +117,7 @@ inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& win
   const float* more = slope.defined() ? data(slope) : nullptr;
   float *to = mutable_data(of_mixed), *sums = mutable_data(partial);
   float* of_how_far = more ? mutable_data(of_gained) : nullptr;
-  const Tensor of_windows = at::empty_like(windows), flat = of_windows.view({rows, k}), by_mixed = weight.narrow(1, 0, k);
+  const Tensor of_windows = room_for(windows.sizes(), windows.options(), frugal), flat = of_windows.view({rows, k}), by_mixed = weight.narrow(1, 0, k);
   Chunks(rows, BLOCK).each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
     at::AutoDispatchBelowADInplaceOrView also_here;
     with_kind(kind, [&](auto known) {
@@ -174,14 +174,16 @@ struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
                         const c10::intrusive_ptr<Weights>& shared, std::int64_t kind) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Scored made = score_windows(windows, gained, weights, kind);
-    context->save_for_backward({windows, gained, weights[0], weights[2], made.mixed, made.slope});
+    variable_list kept{windows, gained, weights[0], weights[2], made.mixed, made.slope};
+    kept.insert(kept.end(), weights.begin() + 4, weights.end());  // features: nobody may change them until then
+    context->save_for_backward(kept);
     context->saved_data["weights"] = c10::IValue::make_capsule(shared);
     context->saved_data["kind"] = kind;
     return made.scores;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &windows = saved[0], &mixed = saved[4];
     const Place place(context, 2);
@@ -222,8 +224,9 @@ struct ScoreAlong : torch::autograd::Function<ScoreAlong> {
     at::AutoDispatchBelowADInplaceOrView below;
     const auto [found, left] = windows(values, exists, spans, shares, reach);
     const Scored made = score_windows(found, gained, weights, kind);
-    context->save_for_backward(
-        {values, exists, spans, shares, gained, weights[0], weights[2], made.mixed, made.slope});
+    variable_list kept{values, exists, spans, shares, gained, weights[0], weights[2], made.mixed, made.slope};
+    kept.insert(kept.end(), weights.begin() + 4, weights.end());  // features: nobody may change them until then
+    context->save_for_backward(kept);
     context->saved_data["weights"] = c10::IValue::make_capsule(shared);
     context->saved_data["reach"] = reach;
     context->saved_data["kind"] = kind;
@@ -233,26 +236,30 @@ struct ScoreAlong : torch::autograd::Function<ScoreAlong> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &values = saved[0], &exists = saved[1], &spans = saved[2], &shares = saved[3], &gained = saved[4];
-    const std::int64_t reach = context->saved_data["reach"].toInt();
+    const std::int64_t reach = context->saved_data["reach"].toInt(), count = held<Weights>(context, "weights")->shared.size();
+    variable_list given(4 + 1 + 1 + count + 2);
+    if (!gradients[0].defined()) {  // nobody asks about the scores
+      const Tensor found = std::get<0>(windows(values, exists, spans, shares, reach));
+      std::tie(given[0], given[1]) =
+          windows_backward(found, exists, spans, shares, reach, at::zeros_like(found), gradients[1]);
+      return given;
+    }
     const Place place(context, 5);
     Gathered& weights = *place;
-    const variable_list room = weights.room(gained.numel());
+    const bool frugal = context->saved_data["frugal"].toBool();
+    const variable_list room = weights.room(gained.numel(), frugal);
     const Tensor &of_mixed = room[0], found = room[1].view({gained.size(0), gained.size(1), -1});
     make_windows(values, exists, spans, shares, reach, found, Tensor());
-    const Tensor gradient = gradients[0].defined() ? gradients[0].contiguous() : at::zeros_like(gained);
-    const OfScored of = score_windows_backward(gradient, found, gained, saved[5], saved[6], saved[7], saved[8],
-                                               context->saved_data["kind"].toInt(), of_mixed, weights);
-    const auto [of_values, of_exists] =
+    const OfScored of = score_windows_backward(gradients[0].contiguous(), found, gained, saved[5], saved[6], saved[7], saved[8],
+                                               context->saved_data["kind"].toInt(), of_mixed, weights, frugal);
+    std::tie(given[0], given[1]) =
         windows_backward(found, exists, spans, shares, reach, of.windows, gradients[1]);
-    if (context->saved_data["frugal"].toBool()) weights.settle(false);
-    variable_list all(4 + 1 + 1 + place.weights() + 2);
-    all[0] = of_values;
-    all[1] = of_exists;
-    all[5] = of.gained;
-    return all;
+    given[5] = of.gained;
+    if (frugal) weights.settle(false);
+    return given;
   }
 };
 
@@ -278,19 +285,22 @@ inline std::tuple<Tensor, Tensor> scored_along(const Tensor& values, const Tenso
 // How neighbours hold each other back: exp(left(u)) as in the paper, or left(exp(u)) as in the published code.
 enum Form { PAPER, REFERENCE };
 
-// Of one sequence: c, and for the backward pass the share of each rival in the whole (as the paper has it), or the
-// strengths exp(u - highest) and one over the whole.
+// Of one sequence, for each position: how strong its neighbours and itself are, next to the strongest of them (as the
+// paper has it) or of all (as the published code has it).
 struct Rivals {
   std::vector<float> left, right, strength;
   explicit Rivals(std::int64_t n) : left(n), right(n), strength(n) {}
 };
 
+// Decisions, and one over all that is weighed in each.
 inline void decide_row(const Line& line, const float* scores, const bool* eligible, Form form, Rivals& rivals,
                        float* out, float* inverse) {
   const std::int64_t n = line.n;
   float highest = 0;
   if (form == REFERENCE) {
-    for (std::int64_t i = 0; i < n; ++i) highest = eligible[i] && !(scores[i] <= highest) ? scores[i] : highest;
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (eligible[i] && highest == highest && !(scores[i] <= highest)) highest = scores[i];  // NaN stays
+    }
     for (std::int64_t i = 0; i < n; ++i) rivals.strength[i] = eligible[i] ? std::exp(scores[i] - highest) : 0;
     scores = rivals.strength.data();
   }
@@ -350,7 +360,7 @@ struct Decide : torch::autograd::Function<Decide> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context);
+    const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &scores = saved[0], &exists = saved[2];
     const Form form = static_cast<Form>(context->saved_data["form"].toInt());

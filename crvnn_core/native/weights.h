@@ -33,14 +33,14 @@ class Gathered {
   void want(bool wanted) { wanted_ = wanted; }
 
   // Rows to be written now: for each matrix the gradients of its outputs, and its inputs.
-  variable_list room(std::int64_t rows) {
+  variable_list room(std::int64_t rows, bool frugal) {
     if (used_ + rows > space_) settle();
     if (rows > space_) {
       space_ = wanted_ ? std::max(rows, ENOUGH) : rows;
       rows_.clear();
       for (const auto& [outputs, inputs] : shapes_) {
-        rows_.push_back(at::empty({space_, outputs}, options_));
-        rows_.push_back(at::empty({space_, inputs}, options_));
+        rows_.push_back(room_for({space_, outputs}, options_, frugal));
+        rows_.push_back(room_for({space_, inputs}, options_, frugal));
       }
     }
     variable_list found;
@@ -165,14 +165,21 @@ struct Weights : torch::CustomClassHolder {
   variable_list shared;
   c10::intrusive_ptr<Gathering> gathering;
 
+  // When the last step is gone, though the list of those that live still knows of this.
+  void release_resources() override {
+    shared.clear();
+    gathering.reset();
+  }
+
   bool are(const variable_list& given) const {
+    if (given.size() != shared.size()) return false;
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (given[i].const_data_ptr() != shared[i].const_data_ptr() || !given[i].sizes().equals(shared[i].sizes()) ||
           !given[i].strides().equals(shared[i].strides())) {
         return false;
       }
     }
-    return given.size() == shared.size() && nodes_of(given) == nodes_;
+    return nodes_of(given) == nodes_;
   }
 
  private:

@@ -59,7 +59,7 @@ class GatedCell(Cell):
             parent: Tensor = kernels.gated(left, right, *weights, self.norm.eps, *more)
             return parent
         few = left.shape[:-1].numel() < _MANY
-        if few or plainly(left, self.expand.weight) or dropping:
+        if few or weights is None or dropping or plainly(left, weights[0]):
             return self.written_out(left, right)
         layers = (self.expand.weight, self.expand.bias, self.gates.weight, self.gates.bias)
         norm = (self.norm.weight, self.norm.bias, self.norm.eps)

@@ -43,16 +43,18 @@ class WindowScorer(Scorer):
             window = near.stacked(vectors, self.reach).contiguous()
             found: Tensor = kernels.scored(window, gained.contiguous(), *layers, *more)
             return found
-        weight, bias = self.convolution.weight, self.convolution.bias
         window = near.stacked(vectors, self.reach)  # left_m ... left_1, self, right_1 ... right_m
         if self.composed is None or self.untouched is None:
-            mixed = nn.functional.linear(window, weight, bias)
+            mixed = self.convolution(window)
+        elif layers is None:  # somebody has changed the convolution, so it must be asked itself
+            features = self.untouched + gained.unsqueeze(-1) * (self.composed - self.untouched)
+            mixed = self.convolution(torch.cat([window, features.to(window.dtype)], -1))
         else:
             # The features are an affine function of left(c), so their share of the convolution is one too.
             split = window.shape[-1]
-            weight, of_features = torch.split(weight, [split, weight.shape[1] - split], 1)
+            weight, of_features = torch.split(layers[0], [split, layers[0].shape[1] - split], 1)
             slope = of_features @ (self.composed - self.untouched)
-            mixed = nn.functional.linear(window, weight, bias + of_features @ self.untouched)
+            mixed = nn.functional.linear(window, weight, layers[1] + of_features @ self.untouched)
             mixed = torch.addcmul(mixed, gained.to(mixed.dtype).unsqueeze(-1), slope)
         scores: Tensor = self.score(activation(self.activation)(mixed))
         return scores.squeeze(-1)

@@ -83,8 +83,8 @@ def contender_option(*default: str) -> Callable[[F], F]:
         show_default=True,
         metavar="NAME",
         help="Who is measured; the others are compared with the first. May be repeated. One of crvnn, "
-        "crvnn-checkpointed, crvnn-plain, crvnn-hard, dense, dense-retriever, and, where they are installed, "
-        "ordered-memory, lstm and transformer.",
+        "crvnn-checkpointed, crvnn-torch, crvnn-plain, crvnn-hard, dense, dense-retriever, and, where they are "
+        "installed, ordered-memory, lstm and transformer.",
     )
 
 

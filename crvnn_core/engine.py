@@ -104,9 +104,8 @@ class Recursion(Encoder):
         """The same step; the backward pass makes its intermediate results again."""
 
         def step(state: State) -> tuple[Tensor, State]:
-            with recursion(
-                state.nodes
-            ):  # again by the same products: what is close to a threshold must not cross it
+            # Again by the same products: what is close to a threshold must not cross it.
+            with recursion(state.nodes):
                 return self.step(state)
 
         found: tuple[Tensor, State] = checkpoint(step, state, use_reentrant=False)
@@ -325,13 +324,11 @@ class Finished:
     def retire(self, state: State) -> State | None:
         """Keep the results of sequences that are done; the state of the others, or ``None``."""
         found = state.outlook or self.engine.look(state)
-        done = len(found.going) < len(state.lengths)
-        if done:
-            gone = sorted(set(range(len(state.lengths))) - set(found.going))
-            for halted in (True, False):
-                leaving = [i for i in gone if found.willing[i] != halted]
-                if leaving:
-                    self.collect(state, leaving, halted)
+        done = sorted(set(range(len(state.lengths))) - set(found.going))
+        for halted in (True, False):
+            leaving = [i for i in done if found.willing[i] != halted]
+            if leaving:
+                self.collect(state, leaving, halted)
         if not found.going:
             return None
         left, n = [found.sizes[i] for i in found.going], found.staying.shape[1]

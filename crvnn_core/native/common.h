@@ -65,16 +65,6 @@ void over_rows(std::int64_t rows, std::int64_t width, const Work& work) {
 
 inline std::int64_t blocks_of(std::int64_t rows) { return (rows + BLOCK - 1) / BLOCK; }
 
-// Calls work(block, first, last) for every block of rows.
-template <class Work>
-void over_blocks(std::int64_t rows, std::int64_t width, const Work& work) {
-  over_rows(blocks_of(rows), width * BLOCK, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block) {
-      work(block, block * BLOCK, std::min(rows, (block + 1) * BLOCK));
-    }
-  });
-}
-
 // Rows for each thread, in chunks: what is made of a chunk is still in the thread's cache when the next thing is made of
 // that. A product of so many rows, by one thread, is as quick as one of all rows by all threads.
 struct Chunks {
@@ -108,6 +98,12 @@ inline Tensor part(const Tensor& all, std::int64_t first, std::int64_t last) {
   return first == 0 && last == all.size(0) ? all : all.narrow(0, first, last - first);
 }
 
+// Whether two tensors are the same numbers in memory, read the same way.
+inline bool same_memory(const Tensor& one, const Tensor& two) {
+  return one.const_data_ptr() == two.const_data_ptr() && one.sizes().equals(two.sizes()) &&
+         one.strides().equals(two.strides());
+}
+
 // Within a recursion weights stay as they are, so what is made of them can be kept from step to step.
 struct Scope {
   std::int64_t depth = 0;
@@ -131,9 +127,7 @@ inline Tensor transposed(const Tensor& weight) {
   Scope& scope = Scope::now();
   if (!scope.depth) return weight.t();
   for (const auto& [known, made] : scope.transposed) {
-    const bool same = known.const_data_ptr() == weight.const_data_ptr() && known.sizes().equals(weight.sizes()) &&
-                      known.strides().equals(weight.strides());  // in place it is changed only after a recursion
-    if (same) return made;
+    if (same_memory(known, weight)) return made;
   }
   scope.transposed.emplace_back(weight.tensor_data(), weight.t().contiguous());
   return scope.transposed.back().second;

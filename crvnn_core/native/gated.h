@@ -297,7 +297,7 @@ inline Tensor gated(const Tensor& left, const Tensor& right, const Tensor& expan
   TORCH_CHECK(left.sizes() == right.sizes() && 2 * left.size(-1) == expand.size(1), "children of the shapes ",
               left.sizes(), " and ", right.sizes(), " do not fit a cell of width ", expand.size(1) / 2);
   const variable_list weights{expand, expand_bias, gates, gates_bias, scale, shift};
-  if (recording({left, right, expand, expand_bias, gates, gates_bias, scale, shift})) {
+  if (recording({left, right}, weights)) {
     const auto shared = weights_for<CellGathering>(weights);
     return Gated::apply(left, right, at::TensorList(shared->shared), shared, eps, kind, dropout);
   }

@@ -117,7 +117,8 @@ inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& win
   const float* more = slope.defined() ? data(slope) : nullptr;
   float *to = mutable_data(of_mixed), *sums = mutable_data(partial);
   float* of_how_far = more ? mutable_data(of_gained) : nullptr;
-  const Tensor of_windows = room_for(windows.sizes(), windows.options(), frugal), flat = of_windows.view({rows, k}), by_mixed = weight.narrow(1, 0, k);
+  const Tensor of_windows = room_for(windows.sizes(), windows.options(), frugal);
+  const Tensor flat = of_windows.view({rows, k}), by_mixed = weight.narrow(1, 0, k);
   Chunks(rows, BLOCK).each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
     at::AutoDispatchBelowADInplaceOrView also_here;
     with_kind(kind, [&](auto known) {
@@ -164,11 +165,6 @@ inline variable_list listed(const Tensor& weight, const Tensor& bias, const Tens
   return found;
 }
 
-inline bool recording_any(const variable_list& some, variable_list more) {
-  more.insert(more.end(), some.begin(), some.end());
-  return recording(more);
-}
-
 struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
   static Tensor forward(AutogradContext* context, const Tensor& windows, const Tensor& gained, at::TensorList weights,
                         const c10::intrusive_ptr<Weights>& shared, std::int64_t kind) {
@@ -207,7 +203,7 @@ inline Tensor scored(const Tensor& windows, const Tensor& gained, const Tensor& 
               " do not fit left(c) of the shape ", gained.sizes());
   const variable_list weights = listed(weight, bias, score, score_bias, composed, untouched);
   expect_windows(windows.size(-1), weights);
-  if (recording_any(weights, {windows, gained})) {
+  if (recording({windows, gained}, weights)) {
     const auto shared = weights_for<ScorerGathering>(weights);
     return ScoreWindows::apply(windows, gained, at::TensorList(shared->shared), shared, kind);
   }
@@ -239,22 +235,23 @@ struct ScoreAlong : torch::autograd::Function<ScoreAlong> {
     const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &values = saved[0], &exists = saved[1], &spans = saved[2], &shares = saved[3], &gained = saved[4];
-    const std::int64_t reach = context->saved_data["reach"].toInt(), count = held<Weights>(context, "weights")->shared.size();
-    variable_list given(4 + 1 + 1 + count + 2);
+    const std::int64_t reach = context->saved_data["reach"].toInt();
+    const Place place(context, 5);
+    variable_list given(4 + 1 + 1 + place.weights() + 2);
     if (!gradients[0].defined()) {  // nobody asks about the scores
       const Tensor found = std::get<0>(windows(values, exists, spans, shares, reach));
       std::tie(given[0], given[1]) =
           windows_backward(found, exists, spans, shares, reach, at::zeros_like(found), gradients[1]);
       return given;
     }
-    const Place place(context, 5);
     Gathered& weights = *place;
     const bool frugal = context->saved_data["frugal"].toBool();
     const variable_list room = weights.room(gained.numel(), frugal);
     const Tensor &of_mixed = room[0], found = room[1].view({gained.size(0), gained.size(1), -1});
     make_windows(values, exists, spans, shares, reach, found, Tensor());
-    const OfScored of = score_windows_backward(gradients[0].contiguous(), found, gained, saved[5], saved[6], saved[7], saved[8],
-                                               context->saved_data["kind"].toInt(), of_mixed, weights, frugal);
+    const OfScored of =
+        score_windows_backward(gradients[0].contiguous(), found, gained, saved[5], saved[6], saved[7], saved[8],
+                               context->saved_data["kind"].toInt(), of_mixed, weights, frugal);
     std::tie(given[0], given[1]) =
         windows_backward(found, exists, spans, shares, reach, of.windows, gradients[1]);
     given[5] = of.gained;
@@ -272,7 +269,7 @@ inline std::tuple<Tensor, Tensor> scored_along(const Tensor& values, const Tenso
   expect_window(values, exists, reach);
   expect_fitting(gained, exists);
   expect_windows((2 * reach + 1) * values.size(2), weights);
-  if (recording_any(weights, {values, exists, gained})) {
+  if (recording({values, exists, gained}, weights)) {
     const auto shared = weights_for<ScorerGathering>(weights);
     const variable_list found =
         ScoreAlong::apply(values, exists, spans, shares, reach, gained, at::TensorList(shared->shared), shared, kind);

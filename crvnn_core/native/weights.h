@@ -160,7 +160,9 @@ struct Share : torch::autograd::Function<Share> {
 // The weights of a layer as its steps are to use them. Every step of a graph keeps this, and nobody else does.
 struct Weights : torch::CustomClassHolder {
   Weights(const variable_list& given, c10::intrusive_ptr<Gathering> gathering_)
-      : shared(Share::apply(at::TensorList(given), gathering_)), gathering(std::move(gathering_)), nodes_(nodes_of(given)) {}
+      : shared(Share::apply(at::TensorList(given), gathering_)),
+        gathering(std::move(gathering_)),
+        nodes_(nodes_of(given)) {}
 
   variable_list shared;
   c10::intrusive_ptr<Gathering> gathering;
@@ -172,14 +174,8 @@ struct Weights : torch::CustomClassHolder {
   }
 
   bool are(const variable_list& given) const {
-    if (given.size() != shared.size()) return false;
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (given[i].const_data_ptr() != shared[i].const_data_ptr() || !given[i].sizes().equals(shared[i].sizes()) ||
-          !given[i].strides().equals(shared[i].strides())) {
-        return false;
-      }
-    }
-    return nodes_of(given) == nodes_;
+    return std::equal(given.begin(), given.end(), shared.begin(), shared.end(), same_memory) &&
+           nodes_of(given) == nodes_;
   }
 
  private:
@@ -192,6 +188,12 @@ struct Weights : torch::CustomClassHolder {
 
   std::vector<const void*> nodes_;  // that live as long as this does
 };
+
+// Whether torch records what is done with inputs and weights.
+inline bool recording(variable_list inputs, const variable_list& weights) {
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  return recording(inputs);
+}
 
 // The same for all steps of a graph.
 template <class Kind>
@@ -211,13 +213,13 @@ c10::intrusive_ptr<Weights> weights_for(const variable_list& given) {
 // What a step gathers in: for the weights that it has kept, or just for itself where none wants a gradient now.
 class Place {
  public:
-  Place(AutogradContext* context, std::size_t first) {
-    weights_ = held<Weights>(context, "weights");
-    for (std::size_t i = 0; i < weights_->shared.size(); ++i) {
-      wanted_ = wanted_ || context->needs_input_grad(first + i);
+  // The weights stand behind so many other inputs.
+  Place(AutogradContext* context, std::size_t others) : weights_(held<Weights>(context, "weights")) {
+    for (std::size_t i = 0; i < weights(); ++i) {
+      if (context->needs_input_grad(others + i)) return;
     }
-    if (!wanted_) own_ = std::make_unique<Gathered>(weights_->gathering->begin());
-    if (own_) own_->want(false);
+    own_ = std::make_unique<Gathered>(weights_->gathering->begin());
+    own_->want(false);
   }
   Gathered& operator*() const { return own_ ? *own_ : weights_->gathering->now(); }
   std::size_t weights() const { return weights_->shared.size(); }
@@ -225,7 +227,6 @@ class Place {
  private:
   c10::intrusive_ptr<Weights> weights_;
   std::unique_ptr<Gathered> own_;
-  bool wanted_ = false;
 };
 
 }  // namespace crvnn

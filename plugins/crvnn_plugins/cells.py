@@ -61,9 +61,7 @@ class GatedCell(Cell):
         few = left.shape[:-1].numel() < _MANY
         if few or weights is None or dropping or plainly(left, weights[0]):
             return self.written_out(left, right)
-        layers = (self.expand.weight, self.expand.bias, self.gates.weight, self.gates.bias)
-        norm = (self.norm.weight, self.norm.bias, self.norm.eps)
-        found: Tensor = _Gated.apply(left, right, *layers, *norm, self.activation)  # type: ignore[no-untyped-call]
+        found: Tensor = _Gated.apply(left, right, *weights, self.norm.eps, self.activation)  # type: ignore[no-untyped-call]
         return found
 
     def _kept(self, children: Tensor) -> Tensor:

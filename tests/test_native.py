@@ -1,14 +1,9 @@
-"""The kernels against their twins in torch, where they are used and where not, and how they are built."""
+"""The kernels against their twins in torch, and where they are used and where not."""
 
 import copy
-import gc
 import os
-import shutil
 import subprocess
 import sys
-import weakref
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,10 +16,9 @@ from torch.autograd import forward_ad
 from torch.nn.utils import prune
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from crvnn_core import CrvnnError, assemble, read_spec
 from crvnn_core.engine import Recursion, _above, _advance, _blend, _blend_some, _pick
 from crvnn_core.hard import _join
-from crvnn_core.native import FORMS, KINDS, building, kernels, ready, without
+from crvnn_core.native import FORMS, KINDS, kernels, ready, without
 from crvnn_core.native.along import Along, along
 from crvnn_core.neighbourhoods import adjacent
 from crvnn_core.state import State, _kept
@@ -34,107 +28,27 @@ from crvnn_plugins.decisions import relax
 from crvnn_plugins.retrievers.dense import AdhocDense
 from crvnn_plugins.retrievers.interval import Adhoc
 from crvnn_plugins.scorers import WindowScorer
-
-needs_kernels = pytest.mark.skipif(
-    ready(torch.zeros(1)) is None,
-    reason="there are no kernels here: they are not built for this torch and these sources, or CRVNN_NATIVE=0",
+from twins import (
+    LENGTHS,
+    MODELS,
+    PATTERNS,
+    PLAIN,
+    WIDTHS,
+    assert_close,
+    assert_twins,
+    batch,
+    by_kernels,
+    doubled,
+    encoder_of,
+    everything,
+    graph,
+    lines,
+    needs_kernels,
+    numbers,
+    outcome,
+    some,
+    unclean_memory,
 )
-some = settings(max_examples=20)
-
-WIDTHS = [None, 1, 5, 64, 70, 130]  # of values; none for [B, n]
-PATTERNS = {
-    "none": torch.zeros_like,
-    "all": torch.ones_like,
-    "binary": lambda u: (u > 0.5).float(),
-    "tiny": lambda u: (u * 2**10).floor() * 2.0**-30,
-    "small": lambda u: (u * 2**17).floor() * 2.0**-24,
-    "near one": lambda u: 1 - (u * 2**10).floor() * 2.0**-24,
-    "any": lambda u: u,
-}
-
-
-def numbers(shape, seed, draw=torch.randn):
-    return draw(shape, generator=torch.Generator().manual_seed(seed))
-
-
-@st.composite
-def lines(draw, longest=60):
-    """Existences [B, n], and which positions there are; sums of them are exact in float64, so all find equal runs."""
-    n = draw(st.sampled_from([1, 2, 3]) | st.integers(1, longest))
-    lengths = [n, *draw(st.lists(st.integers(1, n), max_size=2))]
-    pattern, seed = draw(st.sampled_from([*PATTERNS, "mixed"])), draw(st.integers(0, 2**31))
-    uniform = numbers((len(lengths), n), seed, torch.rand)
-    if pattern == "mixed":
-        choices = torch.stack([make(uniform) for make in PATTERNS.values()])
-        which = (numbers(uniform.shape, seed + 1, torch.rand) * len(choices)).long()
-        exists = choices.gather(0, which.unsqueeze(0))[0]
-    else:
-        exists = PATTERNS[pattern](uniform)
-    return exists, torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
-
-
-def outcome(run, inputs, module=None):
-    """What comes out, and the gradients of all inputs and parameters for outputs that weigh differently."""
-    leaves = [value.detach().clone().requires_grad_() for value in inputs]
-    found = run(*leaves)
-    outputs = [found] if isinstance(found, Tensor) else list(found)
-    loss = sum((out * numbers(out.shape, i).to(out.dtype)).sum() for i, out in enumerate(outputs))
-    asked = [*leaves, *(module.parameters() if module else ())]
-    gradients = torch.autograd.grad(loss, asked, allow_unused=True)
-    return outputs, [torch.zeros_like(a) if g is None else g for a, g in zip(asked, gradients, strict=True)]
-
-
-def assert_twins(run, twin, inputs, modules=(None, None), tolerance=1e-5, plain=None):
-    """That ``run`` by kernels gives what ``twin`` gives in float64, with and without gradients.
-
-    Where float32 itself is not up to it, three times the error of ``plain`` float32 is allowed.
-    """
-    outputs, gradients = outcome(run, inputs, modules[0])
-    with without():
-        exact, exact_gradients = outcome(twin, [value.double() for value in inputs], modules[1])
-        rough, rough_gradients = outcome(plain, inputs, modules[0]) if plain else (exact, exact_gradients)
-    assert all(value.dtype == torch.float32 for value in [*outputs, *gradients])
-    with torch.no_grad():
-        alone = run(*inputs)
-    alone = [alone] if isinstance(alone, Tensor) else list(alone)
-    assert len(outputs) == len(exact) == len(alone)
-    for got, again, near, right in zip(outputs, alone, rough, exact, strict=True):
-        assert_close(got, right, tolerance, "value", near)
-        assert_close(again, right, tolerance, "value without gradients", near)
-    for number, found in enumerate(zip(gradients, rough_gradients, exact_gradients, strict=True)):
-        got, near, right = found
-        assert_close(got, right, tolerance, f"gradient {number}", near)
-
-
-def assert_close(got, right, tolerance=1e-5, name="it", rough=None):
-    """Within a share of the largest number, or three times as far off as something rough."""
-    assert got.shape == right.shape, name
-    assert got.isfinite().all(), name
-    if right.numel():
-        scale = max(1e-1, right.abs().max().item())
-        allowed = max(tolerance * scale, 3 * _worst(right if rough is None else rough, right))
-        worst = _worst(got, right)
-        assert worst <= allowed, f"{name} is off by {worst} at a scale of {scale}"
-
-
-def _worst(got, right):
-    return (got.double() - right.double()).abs().max().item()
-
-
-def doubled(module):
-    return copy.deepcopy(module).double()
-
-
-def everything(n, kind=torch.float32):
-    """Neighbours where n positions exist for sure."""
-    return adjacent(torch.ones(1, n, dtype=torch.bool), torch.ones(1, n, dtype=kind))
-
-
-def by_kernels(exists, mask):
-    near = Adhoc()(exists, mask)
-    assert isinstance(near, Along)
-    return near
-
 
 # Neighbours along the line
 
@@ -483,7 +397,7 @@ def test_parents_with_dropout(rate, shape):
     got = outcome(run, children, SimpleNamespace(parameters=lambda: _composing(cell)))
     with without():
         right = outcome(run, children, SimpleNamespace(parameters=lambda: _composing(cell)))
-    assert "Gated" in str(_graph(run(*[child.requires_grad_() for child in children]).grad_fn))
+    assert "Gated" in str(graph(run(*[child.requires_grad_() for child in children]).grad_fn))
     for found, expected in zip([*got[0], *got[1]], [*right[0], *right[1]], strict=True):
         assert_close(found, expected)
 
@@ -494,16 +408,10 @@ def _assert_gated(cell, shape, by=1.0):
             layer.bias.normal_()
         cell.norm.weight.normal_()
     twin = doubled(cell)
-    _unclean_memory()
+    unclean_memory()
     children = [by * numbers((*shape, cell.width), seed) for seed in (1, 2)]
     modules = [SimpleNamespace(parameters=lambda m=m: _composing(m)) for m in (cell, twin)]
     assert_twins(cell, twin.written_out, children, modules, plain=cell.written_out)
-
-
-def _unclean_memory():
-    """Leave something in memory that is given back, for kernels that forget to write into theirs."""
-    held = [torch.full((4 * k,), 7e9) for k in range(1, 600)]
-    del held
 
 
 def _composing(cell):
@@ -701,41 +609,6 @@ def test_joining(line, closing, seed):
 
 # Whole models
 
-LENGTHS = (11, 1, 6, 2, 17)
-EAGER = "model.halting.epsilon=0.3"
-MODELS = {
-    "paper": ("paper", {}, [EAGER]),
-    "reference": ("reference", {}, [EAGER]),
-    "simplified-2023": ("simplified-2023", {}, [EAGER]),
-    "never halting": ("paper", {"halting": "never"}, []),
-    "stretched": ("paper", {"decision": "stretched"}, [EAGER]),
-    "stretched, reference": (
-        "reference",
-        {"decision": "stretched"},
-        [EAGER, 'model.decision.modulation="reference"'],
-    ),
-    "straight-through": ("paper", {"decision": "straight-through"}, [EAGER]),
-    "leaving out": ("paper", {}, [EAGER, "model.encoder.drop=0.01", "model.encoder.skip=0.01"]),
-    "lstm": ("paper", {"cell": "lstm"}, [EAGER]),
-}
-
-
-def encoder_of(catalog, name, sharpness=3.0, bias=4.0):
-    """A small encoder whose scores are far apart, so that sequences halt, and at different times."""
-    preset, parts, sets = MODELS[name]
-    spec = read_spec(catalog, preset=preset, parts=parts, sets=["model.width=8", *sets])
-    encoder = assemble(spec, catalog).model.encoder.eval()
-    with torch.no_grad():
-        encoder.scorer.score.weight.mul_(sharpness)
-        encoder.scorer.score.bias.fill_(bias)
-    return encoder
-
-
-def batch(lengths=LENGTHS, seed=7):
-    return numbers((len(lengths), max(lengths), 8), seed), torch.arange(max(lengths)) < torch.tensor(
-        lengths
-    ).unsqueeze(1)
-
 
 def encoded(encoder, inputs, mask):
     """The encoding with its trace, and the gradients of everything."""
@@ -744,7 +617,7 @@ def encoded(encoder, inputs, mask):
     found = encoder(inputs, mask, trace=True)
     weights = torch.linspace(-1, 1, found.vector.numel()).view_as(found.vector)
     loss = (found.vector * weights).sum() + 10 * found.penalty.sum()
-    _unclean_memory()
+    unclean_memory()
     loss.backward()
     gradients = {name: p.grad for name, p in encoder.named_parameters() if p.grad is not None}
     return found, {name: grad.clone() for name, grad in gradients.items()} | {"inputs": inputs.grad}
@@ -857,24 +730,13 @@ def test_a_model_in_float64_is_in_float64(catalog, name):
 def test_a_model_is_made_of_kernels(catalog):
     """Or all of these tests would compare torch with torch."""
     encoder = encoder_of(catalog, "paper")
-    used = _graph(encoder(*batch()).vector.grad_fn)
+    used = graph(encoder(*batch()).vector.grad_fn)
     for kernel in ("ScoreAlong", "Decide", "Advance", "Gated", "Blend", "Narrow", "Pick"):
         assert any(f"crvnn::{kernel}" in name or f"crvnn{len(kernel)}{kernel}" in name for name in used), (
             f"{kernel} is not in {used}"
         )
     with without():
-        assert not any("crvnn" in name for name in _graph(encoder(*batch()).vector.grad_fn))
-
-
-def _graph(node):
-    """The names of all functions that lead to a result."""
-    seen, waiting = {}, [node]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen[node] = node.name()
-            waiting += [parent for parent, _ in node.next_functions]
-    return list(seen.values())
+        assert not any("crvnn" in name for name in graph(encoder(*batch()).vector.grad_fn))
 
 
 # Threads
@@ -946,9 +808,6 @@ class Watching(TorchDispatchMode):
 
 class Own(Tensor):
     """A tensor of somebody's own."""
-
-
-PLAIN = torch.zeros(2, 3)
 
 
 @needs_kernels
@@ -1048,238 +907,6 @@ def test_forward_mode_derivatives_are_there_or_refused_but_never_lost():
             assert forward_ad.unpack_dual(found).tangent is not None
 
 
-# Gradients of weights that many steps share
-
-
-def _weighed(module):
-    """A loss in which a module takes part several times, each time with other numbers of rows."""
-    total = 0.0
-    for number, rows in enumerate((3, 600, 1, 40, 1100, 7)):
-        values = numbers((1, rows, module.width), number)
-        if isinstance(module, GatedCell):
-            found = module(values, values.flip(1))
-        else:
-            near = Adhoc()(torch.full((1, rows), 0.5), torch.ones(1, rows, dtype=torch.bool))
-            found = module(values, near, values[..., 0].sigmoid()) * (number + 1)
-        total = total + (found * found.detach().cos()).sum()
-    return total
-
-
-SHARED = {
-    "gated": lambda: GatedCell(6),
-    "window": lambda: WindowScorer(6, 5, 3),
-    "plain window": lambda: WindowScorer(6, 3, 0),
-}
-
-
-def _trained_parts(module):
-    return [p for name, p in module.named_parameters() if not name.startswith("leaf")]
-
-
-def _by_torch(module):
-    with without():
-        return torch.autograd.grad(_weighed(module), _trained_parts(module))
-
-
-@pytest.fixture(params=SHARED)
-def shared(request):
-    module = SHARED[request.param]()
-    return module, _by_torch(module)
-
-
-def _assert_all_close(got, right):
-    for one, other in zip(got, right, strict=True):
-        assert_close(one, other)
-
-
-@needs_kernels
-def test_all_steps_share_one_gradient_of_the_weights(shared):
-    module, right = shared
-    loss = _weighed(module)
-    assert sum("Share" in name for name in _graph(loss.grad_fn)) == 1
-    loss.backward()
-    _assert_all_close([p.grad for p in _trained_parts(module)], right)
-
-
-@needs_kernels
-def test_a_graph_can_be_gone_through_again(shared):
-    module, right = shared
-    loss = _weighed(module)
-    for _ in range(3):
-        _assert_all_close(torch.autograd.grad(loss, _trained_parts(module), retain_graph=True), right)
-
-
-@needs_kernels
-def test_gradients_of_two_graphs_add_up(shared):
-    module, right = shared
-    losses = [_weighed(module), 2 * _weighed(module)]  # both live at once
-    for loss in losses:
-        loss.backward()
-    _assert_all_close([p.grad / 3 for p in _trained_parts(module)], right)
-
-
-@needs_kernels
-def test_gradients_of_some_weights_can_be_asked_for(shared):
-    module, right = shared
-    loss = _weighed(module)
-    for number, weight in enumerate(_trained_parts(module)):
-        (got,) = torch.autograd.grad(loss, weight, retain_graph=True)
-        assert_close(got, right[number])
-
-
-@needs_kernels
-def test_gradients_of_inputs_alone_leave_nothing_behind(shared):
-    module, right = shared
-    inputs = numbers((1, 9, module.width), 1).requires_grad_()
-    near = along(torch.ones(1, 9))
-    extra = module(inputs, inputs) if isinstance(module, GatedCell) else module(inputs, near, inputs[..., 0])
-    loss = _weighed(module) + extra.sum() * 0
-    torch.autograd.grad(loss, inputs, retain_graph=True)
-    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
-
-
-@needs_kernels
-def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(shared):
-    module, right = shared
-    loss = _weighed(module)
-    inputs = numbers((1, 5, module.width), 3).requires_grad_()
-
-    def fail(gradient):
-        raise ValueError("no more")
-
-    first = inputs * 1
-    first.register_hook(fail)
-    if isinstance(module, GatedCell):
-        broken = module(first, first).sum()
-    else:
-        broken = module(first, along(torch.ones(1, 5)), first[..., 0]).sum()
-    with pytest.raises(ValueError, match="no more"):
-        (loss + broken).backward(retain_graph=True)
-    module.zero_grad()
-    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
-
-
-@needs_kernels
-def test_weights_that_were_exchanged_are_other_weights(shared):
-    module, _ = shared
-    before = _weighed(module)
-    with torch.no_grad():
-        for weight in _trained_parts(module):
-            weight.data = weight.data * 2
-    right = _by_torch(module)
-    loss = _weighed(module)
-    assert before.grad_fn is not None  # the first graph is still there
-    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
-
-
-@needs_kernels
-def test_weights_that_are_changed_before_the_backward_pass_are_noticed(shared):
-    module, _ = shared
-    loss = _weighed(module)
-    with torch.no_grad():
-        for weight in _trained_parts(module):
-            weight.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss.backward()
-
-
-@needs_kernels
-def test_features_that_are_changed_before_the_backward_pass_are_noticed():
-    scorer = WindowScorer(6, 5, 3)
-    loss = _weighed(scorer)
-    with torch.no_grad():
-        scorer.composed.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss.backward()
-
-
-@needs_kernels
-def test_weights_go_when_nobody_needs_them_any_more():
-    cell = GatedCell(6)
-    loss = _weighed(cell)
-    loss.backward()
-    weight = weakref.ref(cell.expand.weight)
-    del loss, cell
-    gc.collect()
-    assert weight() is None
-
-
-@needs_kernels
-def test_a_scorer_that_nobody_listens_to_has_no_gradient():
-    scorer, values = WindowScorer(6, 5, 3), numbers((1, 9, 6), 0).requires_grad_()
-    near = along(torch.full((1, 9), 0.5))
-    scorer(values, near, torch.ones(1, 9))
-    (near.left(values) * numbers((1, 9, 6), 1)).sum().backward()  # it was made along with the scores
-    assert scorer.convolution.weight.grad is None
-    with without():
-        right = values.detach().requires_grad_()
-        near = AdhocDense()(torch.full((1, 9), 0.5), torch.ones(1, 9, dtype=torch.bool))
-        (near.left(right) * numbers((1, 9, 6), 1)).sum().backward()
-    assert_close(values.grad, right.grad)
-
-
-@needs_kernels
-def test_batches_of_gradients_are_refused_with_a_way_out():
-    cell, values = GatedCell(3), numbers((2, 3), 0).requires_grad_()
-    many = torch.ones(4, 2, 3)
-    with pytest.raises(RuntimeError, match=r"one gradient at a time.*CRVNN_NATIVE=0"):
-        torch.autograd.grad(cell(values, values), values, many, is_grads_batched=True)
-
-
-@needs_kernels
-def test_two_threads_do_not_mix_their_gradients(shared):
-    module, right = shared
-    losses = [_weighed(module) for _ in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda loss: torch.autograd.grad(loss, _trained_parts(module)), losses))
-    for got in found:
-        _assert_all_close(got, right)
-
-
-# Weights that are turned once a recursion
-
-
-@needs_kernels
-@pytest.mark.parametrize("hard", [False, True])
-@pytest.mark.parametrize("how", ["in place", "data", "exchanged"])
-def test_weights_that_change_between_recursions_are_noticed(catalog, hard, how):
-    encoder = encoder_of(catalog, "paper")
-    encoder.hard = hard
-    inputs, mask = batch()
-    kept = encoder(inputs, mask)  # its graph lives on
-    with torch.no_grad():
-        for layer in (encoder.cell.expand, encoder.cell.gates, encoder.scorer.convolution):
-            if how == "in place":
-                layer.weight.mul_(0.5)
-            elif how == "data":
-                layer.weight.data.mul_(0.5)
-            else:
-                layer.weight = torch.nn.Parameter(layer.weight * 0.5)
-    got = encoder(inputs, mask)
-    with without():
-        right = encoder(inputs, mask)
-    assert_close(got.vector, right.vector)
-    assert not torch.equal(kept.vector, got.vector)
-
-
-@needs_kernels
-def test_what_was_made_of_weights_is_gone_after_a_recursion_that_failed(catalog):
-    encoder = encoder_of(catalog, "paper")
-    inputs, mask = batch()
-
-    def fail(*_):
-        raise ValueError("no more")
-
-    handle = encoder.halting.register_forward_hook(fail)
-    with pytest.raises(ValueError, match="no more"):
-        encoder(inputs, mask)
-    handle.remove()
-    cell, children = encoder.cell, numbers((40, encoder.width), 1)
-    with torch.no_grad():
-        cell.expand.weight.data.mul_(0.5)
-        assert_close(cell(children, children), cell.written_out(children, children))
-
-
 # Second derivatives
 
 
@@ -1318,126 +945,3 @@ def test_second_derivatives_are_refused_with_a_way_out(name):
     assert asked.grad.isfinite().all()
     with pytest.raises(RuntimeError, match=r"no second derivatives.*CRVNN_NATIVE=0"):
         torch.autograd.grad((uses[name]() ** 2).sum(), asked, create_graph=True)
-
-
-# Building
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """A cache directory of one's own."""
-    monkeypatch.setenv("CRVNN_CACHE", str(tmp_path / "cache"))
-    for known in (building.library_path, kernels):
-        known.cache_clear()
-    yield tmp_path / "cache"
-    for known in (building.library_path, kernels):
-        known.cache_clear()
-
-
-def test_without_a_compiler_there_is_a_hint(cache, monkeypatch):
-    monkeypatch.setattr(building, "compiler", lambda: None)
-    with pytest.raises(CrvnnError, match=r"no C\+\+ compiler.*CXX.*torch does the same"):
-        building.build()
-    assert not cache.exists()
-
-
-@pytest.mark.parametrize("command", ["false", "no-such-compiler --anything", "  ", "c++ 'unclosed"])
-def test_a_compiler_that_fails_leaves_nothing_behind(cache, monkeypatch, command):
-    monkeypatch.setenv("CXX", command)
-    with pytest.raises(CrvnnError, match=r"could not be compiled|no command"):
-        building.build()
-    assert not cache.exists() or not list(cache.iterdir())
-
-
-def test_a_library_that_cannot_be_loaded_does_not_replace_one_that_can(cache, monkeypatch):
-    monkeypatch.setenv("CXX", "true")  # compiles without complaint, to an empty file
-    monkeypatch.setattr(building, "_try_to_load", lambda library: f"{library.stat().st_size} bytes")
-    path = building.library_path()
-    path.parent.mkdir()
-    path.write_text("as it was")
-    with pytest.raises(CrvnnError, match=r"(?s)could not be compiled with true:\n-fopenmp: 0 bytes"):
-        building.build()
-    assert [file.name for file in cache.iterdir()] == [path.name]
-    assert path.read_text() == "as it was"
-
-
-def test_what_a_compiler_complains_about_is_shown(cache, monkeypatch, tmp_path):
-    script = tmp_path / "complaining"
-    script.write_text("#!/bin/sh\necho 'ATen.h: it is not there' >&2\nexit 3\n")
-    script.chmod(0o755)
-    monkeypatch.setenv("CXX", str(script))
-    with pytest.raises(CrvnnError, match=r"(?s)complaining:\n-fopenmp: ATen.h: it is not there"):
-        building.build()
-
-
-def test_the_compiler_is_the_users_or_the_systems(monkeypatch):
-    monkeypatch.setenv("CXX", "mine -v")
-    assert building.compiler() == "mine -v"
-    monkeypatch.delenv("CXX")
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name == "clang++" else None)
-    assert building.compiler() == "clang++"
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert building.compiler() is None
-
-
-def test_the_name_says_what_the_kernels_were_made_for(cache, monkeypatch, tmp_path):
-    def path():
-        building.library_path.cache_clear()
-        return building.library_path()
-
-    first = path()
-    assert first.parent == cache
-    assert path() == first
-    sources = tmp_path / "sources"
-    shutil.copytree(Path(building.__file__).parent, sources)
-    monkeypatch.setattr(building, "_HERE", sources)
-    assert path() == first
-    for name in ("library.cpp", "gated.h"):
-        before = path()
-        with (sources / name).open("a") as file:
-            file.write("// changed\n")
-        assert path() != before
-    before = path()
-    monkeypatch.setattr(torch, "__version__", "0.0")
-    assert path() != before
-
-
-def test_the_cache_is_where_the_system_has_it(monkeypatch, tmp_path):
-    monkeypatch.delenv("CRVNN_CACHE", raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert building._cache() == tmp_path / "crvnn"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert building._cache() == Path.home() / ".cache" / "crvnn"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert building._cache() == Path.home() / "Library" / "Caches" / "crvnn"
-
-
-def test_where_nothing_was_built_torch_does_it(cache):
-    assert kernels() is None
-    assert ready(PLAIN) is None
-    GatedCell(3)(PLAIN, PLAIN)
-
-
-def test_a_damaged_file_is_named_and_torch_does_it(cache):
-    cache.mkdir()
-    building.library_path().write_text("this is no library")
-    with pytest.warns(UserWarning, match="cannot be loaded, so torch does the work"):
-        assert kernels() is None
-    assert ready(PLAIN) is None
-
-
-@pytest.mark.slow
-def test_what_is_built_can_be_used(cache):
-    if building.compiler() is None:
-        pytest.skip("there is no C++ compiler here")
-    path = building.build()
-    assert list(cache.iterdir()) == [path]
-    code = (
-        "import torch; from crvnn_core.native import kernels; from crvnn_plugins.cells import GatedCell;"
-        "assert kernels() is not None;"
-        "cell, child = GatedCell(3), torch.randn(2, 3);"
-        "torch.testing.assert_close(cell(child, child), cell.written_out(child, child))"
-    )
-    environment = os.environ | {"CRVNN_CACHE": str(cache), "CRVNN_NATIVE": "1"}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

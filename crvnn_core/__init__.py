@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from crvnn_core.component import SLOTS, Component, Preset, TrainedModel
 from crvnn_core.errors import (
     ContractError,
     CrvnnError,
@@ -17,14 +16,19 @@ from crvnn_core.errors import (
     SpecError,
     UnknownNameError,
 )
-from crvnn_core.hooks import hookimpl
-from crvnn_core.host import Catalog, create_plugin_manager, read_catalog
+from crvnn_core.host.component import SLOTS, Component, Preset, TrainedModel
+from crvnn_core.host.hooks import hookimpl
+from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
 
 if TYPE_CHECKING:
-    from crvnn_core.assembly import Assembly, assemble
-    from crvnn_core.data import Batch, Tokens, batches
-    from crvnn_core.engine import Recursion
-    from crvnn_core.evaluation import Result, Score
+    from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
+    from crvnn_core.engine.recursion import Recursion
+    from crvnn_core.engine.schedule import Scheduled, set_progress
+    from crvnn_core.engine.state import checked_lengths
+    from crvnn_core.engine.trace import Trace
+    from crvnn_core.inference.model import Head, Model
+    from crvnn_core.inference.published import load_published_weights
+    from crvnn_core.inference.trained import Prediction, Trained, load
     from crvnn_core.interfaces import (
         Cell,
         Decision,
@@ -39,22 +43,18 @@ if TYPE_CHECKING:
         Scorer,
         Task,
     )
-    from crvnn_core.model import Head, Model
-    from crvnn_core.neighbourhoods import MatrixNeighbourhood
-    from crvnn_core.published import load_published_weights
-    from crvnn_core.schedule import Scheduled, set_progress
     from crvnn_core.spec import RunSpec, read_spec
-    from crvnn_core.state import checked_lengths
-    from crvnn_core.trace import Trace
-    from crvnn_core.trained import Prediction, Trained, load
-    from crvnn_core.training import Outcome, train
+    from crvnn_core.spec.assembly import Assembly, assemble
+    from crvnn_core.training.data import Batch, Tokens, batches
+    from crvnn_core.training.evaluation import Result, Score
+    from crvnn_core.training.trainer import Outcome, train
     from crvnn_core.trees import Tree
 
 _LAZY = {
-    "assembly": ("Assembly", "assemble"),
-    "data": ("Batch", "Tokens", "batches"),
-    "engine": ("Recursion",),
-    "evaluation": ("Result", "Score"),
+    "spec.assembly": ("Assembly", "assemble"),
+    "training.data": ("Batch", "Tokens", "batches"),
+    "engine.recursion": ("Recursion",),
+    "training.evaluation": ("Result", "Score"),
     "interfaces": (
         "Cell",
         "Decision",
@@ -69,15 +69,15 @@ _LAZY = {
         "Scorer",
         "Task",
     ),
-    "model": ("Head", "Model"),
-    "neighbourhoods": ("MatrixNeighbourhood",),
-    "published": ("load_published_weights",),
-    "schedule": ("Scheduled", "set_progress"),
+    "inference.model": ("Head", "Model"),
+    "engine.neighbourhoods": ("MatrixNeighbourhood",),
+    "inference.published": ("load_published_weights",),
+    "engine.schedule": ("Scheduled", "set_progress"),
     "spec": ("RunSpec", "read_spec"),
-    "state": ("checked_lengths",),
-    "trace": ("Trace",),
-    "trained": ("Prediction", "Trained", "load"),
-    "training": ("Outcome", "train"),
+    "engine.state": ("checked_lengths",),
+    "engine.trace": ("Trace",),
+    "inference.trained": ("Prediction", "Trained", "load"),
+    "training.trainer": ("Outcome", "train"),
     "trees": ("Tree",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from crvnn_core.errors import CrvnnError
 
 if TYPE_CHECKING:
-    from crvnn_core.trace import Trace
+    from crvnn_core.engine.trace import Trace
     from crvnn_core.trees import Tree
 
 
@@ -158,19 +158,36 @@ class Encoding:
 class Encoder(nn.Module, ABC):
     """Turns embedded sequences into one vector each."""
 
+    #: Whether ``forward`` takes ``hard=True``: decisions are binary then, and composition follows one tree.
+    hard_inference: bool = False
+
     if TYPE_CHECKING:
 
-        def __call__(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding: ...
+        def __call__(
+            self, inputs: Tensor, mask: Tensor, *, trace: bool = False, hard: bool = False
+        ) -> Encoding: ...
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width
 
+    def neighbours(self, exists: Tensor, *, hard: bool = False) -> tuple[Tensor, Tensor] | None:
+        """For one sequence whose n tokens exist with these probabilities [n]: p_ij to the left and right, [n, n] each.
+
+        ``None`` from an encoder that retrieves no neighbours.
+        """
+        return None
+
+    def step_limit(self, length: int) -> int | None:
+        """The most steps that a sequence of so many tokens may take; ``None`` where steps mean nothing."""
+        return None
+
     @abstractmethod
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
         """``inputs`` [B, n, d], ``mask`` [B, n] true at tokens, padding on the right.
 
-        With ``trace``, show the tree: as a ``Trace``, or as ``joins``; neither where there is none.
+        With ``trace``, show the tree: as a ``Trace``, or as ``joins``; neither where there is none. An encoder with
+        ``hard_inference`` takes ``hard`` as well; no other is ever given it.
         """
 
 
@@ -243,7 +260,7 @@ class Task(ABC):
 
     def head(self, width: int, dropout: float) -> nn.Module:
         """A module from one sentence vector [B, d] per sequence to logits [B, classes]."""
-        from crvnn_core.model import Head
+        from crvnn_core.inference.model import Head
 
         return Head(width, len(self.classes), arity=self.arity, layers=2, dropout=dropout)
 

@@ -18,10 +18,11 @@ import tomli_w
 import crvnn_core
 import crvnn_plugins
 import crvnn_tasks
-from crvnn_core import SLOTS, create_plugin_manager, hooks, read_catalog
+from crvnn_core import SLOTS, create_plugin_manager, read_catalog
 from crvnn_core.cli import main as command_line
 from crvnn_core.cli.session import Session
-from crvnn_core.describe import describe
+from crvnn_core.host import hooks
+from crvnn_core.host.description import describe
 from crvnn_core.spec.resolve import DEFAULT_PRESET
 from crvnn_core.spec.schema import DEFAULTS, PART_LISTS, PARTS, ModelSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.values import describe as describe_kind

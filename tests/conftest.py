@@ -9,8 +9,9 @@ import torch
 from hypothesis import settings
 
 import small
-from crvnn_core import create_plugin_manager, host, load, read_catalog, train
-from crvnn_core.native import kernels, without
+from crvnn_core import create_plugin_manager, load, read_catalog, train
+from crvnn_core.host import manager as host
+from crvnn_core.kernels import kernels, without
 
 torch.set_num_threads(1)
 

@@ -13,8 +13,9 @@ import pytest
 from attrs import frozen
 from click.testing import CliRunner
 
-from crvnn_core import SLOTS, create_plugin_manager, hooks, read_catalog
+from crvnn_core import SLOTS, create_plugin_manager, read_catalog
 from crvnn_core.cli import main
+from crvnn_core.host import hooks
 from crvnn_core.testing import CHECKS
 from venvs import throwaway_venv
 

@@ -11,7 +11,7 @@ import click
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from crvnn_core.probe import Probe
+    from crvnn_core.inference.probe import Probe
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,10 +75,10 @@ def assemble_command(
     """
     import torch
 
-    from crvnn_core.assembly import assemble
     from crvnn_core.errors import CrvnnError
-    from crvnn_core.probe import probe
+    from crvnn_core.inference.probe import probe
     from crvnn_core.spec import read_spec, was_resolved, write_spec
+    from crvnn_core.spec.assembly import assemble
 
     torch.set_num_threads(1)  # a probe is so small that more threads only wait for each other
     named = {slot: name for slot, name in parts.items() if name is not None}

@@ -63,7 +63,7 @@ def describe_command(session: Session, slot: str, name: str, as_json: bool) -> N
     Example:
       crvnn describe retriever adhoc
     """
-    from crvnn_core.describe import describe
+    from crvnn_core.host.description import describe
 
     facts = describe(session.catalog, slot, name)
     if as_json:

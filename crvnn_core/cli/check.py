@@ -33,8 +33,8 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
       crvnn check cell gated
       crvnn check retriever windowed --set k=3
     """
-    from crvnn_core.describe import with_parameters
     from crvnn_core.errors import FAILURES, CrvnnError
+    from crvnn_core.host.description import with_parameters
     from crvnn_core.testing import CHECKS, run_checks
     from crvnn_core.testing.common import WIDTH
     from crvnn_core.testing.parts import everything

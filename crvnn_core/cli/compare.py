@@ -10,7 +10,7 @@ import click
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from crvnn_core.comparing import Comparison, Row
+    from crvnn_core.runs.comparison import Comparison, Row
 
 
 @click.command("compare")
@@ -31,8 +31,8 @@ def compare_command(session: Session, runs: tuple[str, ...], groups: bool, as_js
       crvnn compare listops listops-guided --groups
       crvnn compare runs/seeds runs/other/seed-* --json
     """
-    from crvnn_core.comparing import METHOD, compare
-    from crvnn_core.reporting.records import read_runs
+    from crvnn_core.runs.comparison import METHOD, compare
+    from crvnn_core.runs.records import read_runs
 
     found = compare(read_runs(runs, session.catalog))
     if as_json:

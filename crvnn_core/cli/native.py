@@ -22,8 +22,8 @@ def native_command(wanted: bool, as_json: bool) -> None:
       crvnn native
       crvnn native --build
     """
-    from crvnn_core.native import allowed, kernels
-    from crvnn_core.native.building import build, compiler, library_path
+    from crvnn_core.kernels import allowed, kernels
+    from crvnn_core.kernels.building import build, compiler, library_path
 
     path, name = library_path(), compiler()
     if wanted and kernels() is None:

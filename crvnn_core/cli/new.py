@@ -32,7 +32,7 @@ def new_command(session: Session, slot: str, name: str, out: Path | None) -> Non
       crvnn check cell my-cell
     """
     from crvnn_core.errors import CrvnnError
-    from crvnn_core.scaffold import create_package
+    from crvnn_core.host.scaffold import create_package
 
     offer = session.catalog.components[slot].get(name)
     if offer is not None and offer.source.package != name:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.ask import expect_texts, file_option, hard_option, questions
+from crvnn_core.cli.predict import expect_texts, file_option, hard_option, questions
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -21,7 +21,7 @@ from crvnn_core.cli.session import (
 from crvnn_core.trees.tree import FORMATS
 
 if TYPE_CHECKING:
-    from crvnn_core.trained import Trained
+    from crvnn_core.inference.trained import Trained
     from crvnn_core.trees import Tree
 
 #: Tokens of a text; more take long and cannot be looked at.
@@ -82,7 +82,7 @@ def parse_command(
       crvnn parse runs/sst --file sentences.txt --format nltk
       crvnn parse runs/snli "A man sleeps." "A person rests." --json
     """
-    from crvnn_core.trained import load
+    from crvnn_core.inference.trained import load
 
     expect_texts(texts, file)
     if as_json and (form is not None or out is not None):

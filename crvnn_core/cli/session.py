@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from crvnn_core.host import Catalog, Host
+    from crvnn_core.host.manager import Catalog, Host
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ class Session:
     @cached_property
     def host(self) -> Host:
         """The plug-in manager."""
-        from crvnn_core.host import create_plugin_manager
+        from crvnn_core.host.manager import create_plugin_manager
 
         host = create_plugin_manager(files=self.files)
         for broken in host.broken:
@@ -37,13 +37,13 @@ class Session:
     @cached_property
     def catalog(self) -> Catalog:
         """Everything that the plug-ins offer."""
-        from crvnn_core.host import read_catalog
+        from crvnn_core.host.manager import read_catalog
 
         return read_catalog(self.host)
 
     def commands(self, taken: Iterable[str]) -> dict[str, click.Command]:
         """The commands of the plug-ins."""
-        from crvnn_core.host import read_commands
+        from crvnn_core.host.manager import read_commands
 
         return read_commands(self.host, taken)
 
@@ -137,8 +137,8 @@ def slot_argument(command: F) -> F:
 
 def as_slot(text: str | None, *more: str) -> str | None:
     """``cells`` or ``cell`` as ``cell``; an error that knows the slots, and what ``more`` there is, for the rest."""
-    from crvnn_core.component import SLOTS
     from crvnn_core.errors import UnknownNameError, nearest
+    from crvnn_core.host.component import SLOTS
 
     if text is None:
         return None

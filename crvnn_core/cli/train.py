@@ -17,9 +17,9 @@ from crvnn_core.cli.session import Session, json_option, pass_session, plugin_op
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-    from crvnn_core.evaluation import Result
     from crvnn_core.spec import RunSpec
-    from crvnn_core.training import Outcome
+    from crvnn_core.training.evaluation import Result
+    from crvnn_core.training.trainer import Outcome
 
 #: What may change when a run is taken up: how long, where and who watches, but not what is learnt.
 _CHANGEABLE = (
@@ -94,7 +94,7 @@ def train_command(
     unfinished = [path for path, outcome in outcomes.items() if not outcome.finished]
     summary = _summary(outcomes) if len(outcomes) > 1 and not unfinished else None
     if summary:
-        from crvnn_core.run import RunDirectory
+        from crvnn_core.runs.directory import RunDirectory
 
         run = RunDirectory(directory)
         run.write_json(run.summary, summary)
@@ -131,9 +131,9 @@ def _begun(
     import attrs
 
     from crvnn_core.errors import CrvnnError
-    from crvnn_core.launching import launched
-    from crvnn_core.run import RunDirectory
+    from crvnn_core.runs.directory import RunDirectory
     from crvnn_core.spec import read_spec, write_spec
+    from crvnn_core.training.devices import launched
 
     spec = read_spec(session.catalog, path, preset=preset, parts=parts, sets=sets)
     fabric = launched(spec.training)  # first: from here on there may be several processes
@@ -158,9 +158,9 @@ def _begun(
 
 def _taken_up(session: Session, directory: Path, sets: Sequence[str]) -> Group:
     """Runs that were stopped, with what may change."""
-    from crvnn_core.launching import launched
-    from crvnn_core.run import RunDirectory
+    from crvnn_core.runs.directory import RunDirectory
     from crvnn_core.spec import read_spec
+    from crvnn_core.training.devices import launched
 
     _check_changes(sets)
     specs = {}
@@ -200,9 +200,9 @@ def _check_changes(sets: Sequence[str]) -> None:
 
 def _train(session: Session, group: Group) -> dict[Path, Outcome]:
     """One run after another, until one is interrupted."""
-    from crvnn_core.assembly import assemble
-    from crvnn_core.run import RunDirectory
-    from crvnn_core.training import train
+    from crvnn_core.runs.directory import RunDirectory
+    from crvnn_core.spec.assembly import assemble
+    from crvnn_core.training.trainer import train
 
     outcomes: dict[Path, Outcome] = {}
     for path, spec in group.specs.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.ask import data_option, split_option, task_option
+from crvnn_core.cli.predict import data_option, split_option, task_option
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -20,8 +20,8 @@ from crvnn_core.cli.session import (
 )
 
 if TYPE_CHECKING:
+    from crvnn_core.inference.trained import Trained
     from crvnn_core.interfaces import Example, Task
-    from crvnn_core.trained import Trained
     from crvnn_core.trees import Tree
     from crvnn_core.trees.scoring import Sentence
 
@@ -67,7 +67,7 @@ def trees_command(
       crvnn trees runs/seed-0 runs/seed-1 runs/seed-2 --split dev
       crvnn trees listops --data my-expressions.tsv --hard --json
     """
-    from crvnn_core.trained import load
+    from crvnn_core.inference.trained import load
 
     if data is not None and split is not None:
         raise click.UsageError("give --data or --split, not both.")

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import tomli_w
 
-from crvnn_core.component import FILLED_IN
 from crvnn_core.errors import (
     FAILURES,
     Origin,
@@ -22,7 +21,8 @@ from crvnn_core.errors import (
     nearest,
     raised_at,
 )
-from crvnn_core.host import Catalog, Offer
+from crvnn_core.host.component import FILLED_IN
+from crvnn_core.host.manager import Catalog, Offer
 from crvnn_core.spec.layers import Layer, Layered, overrides, read_toml
 from crvnn_core.spec.schema import DEFAULTS, PART_LISTS, PARTS, ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.values import check_value

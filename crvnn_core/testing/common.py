@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from crvnn_core.component import Component
 from crvnn_core.errors import FAILURES, raised_at
+from crvnn_core.host.component import Component
 
 Check = Callable[[Component], None]
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from crvnn_core.component import Component
-from crvnn_core.neighbourhoods import MatrixNeighbourhood
+from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
+from crvnn_core.host.component import Component
 from crvnn_core.testing.common import (
     build,
     existences,

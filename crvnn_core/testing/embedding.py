@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from crvnn_core.component import Component
+from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Embedding
 from crvnn_core.testing.common import WIDTH, build, finite
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from crvnn_core.component import Component
 from crvnn_core.errors import InputError
+from crvnn_core.host.component import Component
 from crvnn_core.testing.common import (
     WIDTH,
     build,

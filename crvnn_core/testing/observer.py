@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from crvnn_core.component import Component
+from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Observer
 from crvnn_core.testing.common import build
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from crvnn_core.component import Component
+from crvnn_core.host.component import Component
 from crvnn_core.testing.common import build, finite, random
 
 

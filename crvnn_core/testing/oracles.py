@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from crvnn_core.neighbourhoods import MatrixNeighbourhood
+from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
 
 
 def nearest_left(exists: Sequence[int], i: int) -> int | None:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
 from crvnn_core.interfaces import Cell, Decision, Halting, Neighbourhood, Retriever, Scorer
-from crvnn_core.neighbourhoods import MatrixNeighbourhood
 
 
 class PlainRetriever(Retriever):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from crvnn_core.component import Component
+from crvnn_core.host.component import Component
 from crvnn_core.testing.common import (
     TOLERANCE,
     WIDTH,

@@ -7,10 +7,10 @@ from itertools import islice
 import torch
 from torch import nn
 
-from crvnn_core.component import Component
-from crvnn_core.data import Vocabulary, collate
+from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.testing.common import WIDTH, build, finite, gradients_reach, random
+from crvnn_core.training.data import Vocabulary, collate
 
 _SOME = 50
 

@@ -12,8 +12,8 @@ from crvnn_core.errors import InputError
 from crvnn_core.trees.tree import Tree
 
 if TYPE_CHECKING:
+    from crvnn_core.engine.trace import Trace
     from crvnn_core.interfaces import Encoding
-    from crvnn_core.trace import Trace
 
 
 def tree_of(trace: Trace, row: int, tokens: Sequence[str]) -> Tree:

@@ -180,7 +180,7 @@ class Tree:
 
     def plain(self) -> dict[str, Any]:
         """Tokens and nodes as JSON has them."""
-        from crvnn_core.trees.records import plain
+        from crvnn_core.trees.formats.records import plain
 
         return plain(self)
 
@@ -217,7 +217,7 @@ def _module(form: str) -> Any:
         raise InputError(
             f"no form of trees is called '{form}'.{nearest(form, FORMATS)} There are: {', '.join(FORMATS)}."
         )
-    return importlib.import_module(f"crvnn_core.trees.{_FORMS[form]}")
+    return importlib.import_module(f"crvnn_core.trees.formats.{_FORMS[form]}")
 
 
 def _shortened(part: object) -> str:

@@ -6,13 +6,9 @@ The builders are named, not imported, so that listing components does not load t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from crvnn_core import Component, Preset, hookimpl
 from crvnn_plugins.presets import PRESETS
-
-if TYPE_CHECKING:
-    import click
 
 
 @hookimpl
@@ -40,7 +36,7 @@ def crvnn_scorers() -> Iterable[Component]:
 
 @hookimpl
 def crvnn_decisions() -> Iterable[Component]:
-    here = "crvnn_plugins.decisions"
+    here = "crvnn_plugins.decisions.sigmoids"
     return [
         Component("sigmoid", f"{here}:Sigmoid", summary="each position for itself"),
         Component("modulated", f"{here}:Modulated", summary="the paper's modulated sigmoid"),
@@ -57,12 +53,12 @@ def crvnn_decisions() -> Iterable[Component]:
 def crvnn_cells() -> Iterable[Component]:
     here = "crvnn_plugins.cells"
     return [
-        Component("gated", f"{here}:GatedCell", summary="the paper's gated recursive cell"),
-        Component("lstm", f"{here}:LSTMCell", summary="a binary Tree-LSTM, carrying h and c"),
+        Component("gated", f"{here}.gated:GatedCell", summary="the paper's gated recursive cell"),
+        Component("lstm", f"{here}.lstm:LSTMCell", summary="a binary Tree-LSTM, carrying h and c"),
         Component(
-            "gru", f"{here}:GRUCell", summary="reset gates, and a three-way choice of left, right and new"
+            "gru", f"{here}.gru:GRUCell", summary="reset gates, and a three-way choice of left, right and new"
         ),
-        Component("rnn", f"{here}:RNNCell", summary="a Tree-RNN: one affine map and tanh"),
+        Component("rnn", f"{here}.rnn:RNNCell", summary="a Tree-RNN: one affine map and tanh"),
     ]
 
 
@@ -79,30 +75,32 @@ def crvnn_haltings() -> Iterable[Component]:
 @hookimpl
 def crvnn_encoders() -> Iterable[Component]:
     return [
-        Component("crvnn", "crvnn_core.engine:Recursion", summary="the continuous recursive network"),
+        Component(
+            "crvnn", "crvnn_core.engine.recursion:Recursion", summary="the continuous recursive network"
+        ),
         Component(
             "left-to-right",
-            "crvnn_plugins.encoders:LeftToRight",
+            "crvnn_plugins.encoders.fixed:LeftToRight",
             summary="the cell as a recurrent network: the paper's ablation without structure",
         ),
         Component(
             "balanced",
-            "crvnn_plugins.encoders:Balanced",
+            "crvnn_plugins.encoders.fixed:Balanced",
             summary="the cell along balanced trees: an ablation of the paper",
         ),
         Component(
             "ordered-memory",
-            "crvnn_plugins.ordered_memory:OrderedMemory",
+            "crvnn_plugins.encoders.ordered_memory:OrderedMemory",
             summary="a soft stack rebuilt at every token (Shen et al., 2019), to compare with",
         ),
         Component(
             "lstm",
-            "crvnn_plugins.sequence_encoders:LSTMEncoder",
+            "crvnn_plugins.encoders.sequential:LSTMEncoder",
             summary="torch's LSTM, to compare with",
         ),
         Component(
             "transformer",
-            "crvnn_plugins.sequence_encoders:TransformerEncoder",
+            "crvnn_plugins.encoders.sequential:TransformerEncoder",
             summary="torch's Transformer encoder, to compare with",
             example={"heads": 2},  # the contract's width is no multiple of 4
         ),
@@ -120,24 +118,6 @@ def crvnn_embeddings() -> Iterable[Component]:
             summary="pretrained vectors from a text file",
             example={"path": "vectors.txt"},
         ),
-        Component(
-            "torchtext",
-            "crvnn_plugins.torchtext_adapter:TorchTextVectors",
-            summary="pretrained vectors that torchtext fetches (needs the extra 'torchtext')",
-            example={"vectors": "glove.6B.50d"},
-        ),
-    ]
-
-
-@hookimpl
-def crvnn_tasks() -> Iterable[Component]:
-    return [
-        Component(
-            "torchtext",
-            "crvnn_plugins.torchtext_adapter:TorchTextTask",
-            summary="a dataset of torchtext's (needs the extra 'torchtext')",
-            example={"dataset": "trec"},
-        )
     ]
 
 
@@ -158,7 +138,7 @@ def crvnn_observers() -> Iterable[Component]:
         Component("progress", f"{here}:Progress", summary="a progress bar, or plain lines in a pipe"),
         Component(
             "jsonl",
-            "crvnn_core.metrics:JsonLines",
+            "crvnn_core.runs.metrics:JsonLines",
             summary="one JSON object a step, in a file",
             example={"path": "metrics.jsonl"},
         ),
@@ -173,10 +153,3 @@ def crvnn_observers() -> Iterable[Component]:
 @hookimpl
 def crvnn_presets() -> Iterable[Preset]:
     return PRESETS
-
-
-@hookimpl
-def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_plugins.explorer.command import explore
-
-    return [explore]

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from crvnn_core import Neighbourhood, Scorer
-from crvnn_core.native import KINDS, as_made, ready
-from crvnn_core.native.along import Along
+from crvnn_core.kernels import KINDS, as_made, ready
+from crvnn_core.kernels.along import Along
 from crvnn_plugins.activations import Activation, activation
 from crvnn_plugins.layers import linear
 

@@ -17,12 +17,18 @@ def crvnn_tasks() -> Iterable[Component]:
     here = "crvnn_tasks"
     data = {"directory": "data"}
     return [
-        Component("listops", f"{here}.listops:ListOps", summary="nested MIN, MAX, MED and SM of digits"),
-        Component("logic", f"{here}.logic:Logic", summary="how two propositions are related"),
-        Component("sst2", f"{here}.sst:Sst2", summary="is a film review positive or negative", example=data),
-        Component("sst5", f"{here}.sst:Sst5", summary="a film review in five grades", example=data),
-        Component("snli", f"{here}.nli:Snli", summary="does one sentence follow from another", example=data),
-        Component("mnli", f"{here}.nli:Mnli", summary="the same, for sentences of many genres", example=data),
+        Component("listops", f"{here}.listops.task:ListOps", summary="nested MIN, MAX, MED and SM of digits"),
+        Component("logic", f"{here}.logic.task:Logic", summary="how two propositions are related"),
+        Component(
+            "sst2", f"{here}.sentiment:Sst2", summary="is a film review positive or negative", example=data
+        ),
+        Component("sst5", f"{here}.sentiment:Sst5", summary="a film review in five grades", example=data),
+        Component(
+            "snli", f"{here}.inference:Snli", summary="does one sentence follow from another", example=data
+        ),
+        Component(
+            "mnli", f"{here}.inference:Mnli", summary="the same, for sentences of many genres", example=data
+        ),
         Component(
             "from-file",
             f"{here}.from_file:FromFile",
@@ -47,8 +53,7 @@ def crvnn_models() -> Iterable[TrainedModel]:
 
 @hookimpl
 def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_tasks.bench.command import bench
-    from crvnn_tasks.data import data
+    from crvnn_tasks.data.command import data
     from crvnn_tasks.demo import demo
 
-    return [bench, data, demo]
+    return [data, demo]

@@ -67,7 +67,7 @@ def _described(assembly: Assembly) -> list[str]:
 
 
 def _answer(assembly: Assembly, questions: Sequence[str]) -> None:
-    from crvnn_tasks.listops import evaluate
+    from crvnn_tasks.listops.task import evaluate
 
     sequences = [assembly.task.tokenize(question) for question in questions]
     answers = assembly.model.probabilities(sequences)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Neighbourhood, Retriever
-from crvnn_core.native.along import along
+from crvnn_core.kernels.along import along
 from crvnn_plugins.retrievers.dense import adhoc_matrices
 from crvnn_plugins.retrievers.precision import prefix_sums
 from crvnn_plugins.retrievers.runs import BlockSums, Runs, Segments, block_weights, first_rows, unit_weights

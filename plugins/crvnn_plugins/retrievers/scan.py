@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core import Neighbourhood, Retriever
-from crvnn_core.neighbourhoods import apply_to_columns
+from crvnn_core.engine.neighbourhoods import apply_to_columns
 from crvnn_core.precision import wide
 
 

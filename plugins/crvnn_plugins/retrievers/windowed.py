@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core import Neighbourhood, Retriever
-from crvnn_core.neighbourhoods import apply_to_columns
+from crvnn_core.engine.neighbourhoods import apply_to_columns
 
 
 class Windowed(Retriever):

@@ -1,0 +1,112 @@
+"""Ready-made neighbourhoods for retrievers to return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from crvnn_core.interfaces import Neighbourhood
+from crvnn_core.kernels.along import along
+from crvnn_core.precision import at_least_float32, autocasting, full_precision
+
+
+def apply_to_columns(operate: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """Let an operator on ``[B, n, d]`` take ``[B, n]`` as well."""
+    return operate(values.unsqueeze(-1)).squeeze(-1) if values.dim() == 2 else operate(values)
+
+
+class MatrixNeighbourhood(Neighbourhood):
+    """Any relaxation that can write down its probabilities: two ``[B, n, n]`` matrices, row i looking at column j."""
+
+    def __init__(self, to_left: Tensor, to_right: Tensor) -> None:
+        self.to_left, self.to_right = to_left, to_right
+
+    def left(self, values: Tensor) -> Tensor:
+        return apply_to_columns(lambda v: _product(self.to_left, v), values)
+
+    def right(self, values: Tensor) -> Tensor:
+        return apply_to_columns(lambda v: _product(self.to_right, v), values)
+
+
+def _product(matrix: Tensor, values: Tensor) -> Tensor:
+    """matrix @ values in at least float32 (autocast would round them), and in the type of the values."""
+    if matrix.dtype == values.dtype and not autocasting(values.device.type):
+        return torch.bmm(matrix, values)
+    with full_precision(values.device.type):
+        wide = at_least_float32(values)
+        return (matrix.to(wide.dtype) @ wide).to(values.dtype)
+
+
+class Adjacent(Neighbourhood):
+    """Neighbours where everything but the padding exists: the positions next to one."""
+
+    def __init__(self, present: Tensor) -> None:
+        self.present = present
+
+    def window(self, values: Tensor, reach: int) -> list[Tensor]:
+        """Slices of one padded copy."""
+        if len(values) > 1:  # what stands under padding is nobody's neighbour; a sequence alone has none
+            values = values * (self.present if values.dim() == 2 else self.present.unsqueeze(-1))
+        n = values.shape[1]
+        padded = pad(values, (0, 0) * (values.dim() - 2) + (reach, reach))
+        return [padded[:, start : start + n] for start in range(2 * reach + 1)]
+
+    def left(self, values: Tensor) -> Tensor:
+        return self.window(values, 1)[0]
+
+    def right(self, values: Tensor) -> Tensor:
+        return self.window(values, 1)[2]
+
+
+def adjacent(present: Tensor, exists: Tensor) -> Neighbourhood:
+    """Neighbours where everything but the padding exists, which remember what they were asked.
+
+    :param exists: of the type that answers are to have.
+    """
+    near = along(present.to(torch.float32)) if exists.dtype is torch.float32 else None
+    return near or Remembered(Adjacent(present))
+
+
+def nearest_present(present: Tensor) -> tuple[Tensor, Tensor]:
+    """From flags [n]: 1 where j is the closest present position to the left, and to the right, of i; [n, n] each."""
+    places = torch.arange(len(present), device=present.device)
+    before = places < places.unsqueeze(1)  # [i, j]: j stands before i
+    last = torch.where(present & before, places, -1).amax(1, keepdim=True)
+    first = torch.where(present & before.T, places, len(present)).amin(1, keepdim=True)
+    kind = torch.get_default_dtype()
+    return (places == last).to(kind), (places == first).to(kind)
+
+
+class Remembered(Neighbourhood):
+    """Asks another neighbourhood once for each tensor, however often the parts of a step ask."""
+
+    def __init__(self, near: Neighbourhood) -> None:
+        self.near = near
+        self._lefts: list[tuple[Tensor, Tensor]] = []
+        self._rights: list[tuple[Tensor, Tensor]] = []
+
+    def window(self, values: Tensor, reach: int) -> list[Tensor]:
+        found = self.near.window(values, reach)
+        if reach:
+            self._lefts.append((values, found[reach - 1]))
+            self._rights.append((values, found[reach + 1]))
+        return found
+
+    def left(self, values: Tensor) -> Tensor:
+        return _remembered(self._lefts, values, self.near.left)
+
+    def right(self, values: Tensor) -> Tensor:
+        return _remembered(self._rights, values, self.near.right)
+
+
+def _remembered(
+    answers: list[tuple[Tensor, Tensor]], values: Tensor, ask: Callable[[Tensor], Tensor]
+) -> Tensor:
+    for asked, answer in answers:
+        if asked is values:
+            return answer
+    answers.append((values, ask(values)))
+    return answers[-1][1]

@@ -1,0 +1,1 @@
+"""The plug-in host: slots, components, hooks, the manager and the catalog."""

@@ -1,0 +1,170 @@
+"""The hooks of the host. Each returns records; none registers anything by being imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    import click
+
+    from crvnn_core.host.component import Component, Preset, TrainedModel
+
+PROJECT = "crvnn"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def crvnn_retrievers() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer retrievers: modules that find each position's soft left and right neighbours.
+
+    Called once per command, never inside the recursion.
+
+    :return: components whose ``build(**params)`` gives a ``crvnn_core.Retriever``.
+        Two plug-ins may not offer the same name.
+
+    Contract: ``crvnn_core.testing.RETRIEVER_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_scorers() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer scorers: modules that say how much each position wants to be composed with its right neighbour.
+
+    Called once per command, never inside the recursion.
+
+    :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Scorer``.
+
+    Contract: ``crvnn_core.testing.SCORER_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_decisions() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer decisions: relaxations that turn scores into composition probabilities.
+
+    Called once per command, never inside the recursion.
+
+    :return: components whose ``build(**params)`` gives a ``crvnn_core.Decision``.
+
+    Contract: ``crvnn_core.testing.DECISION_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_cells() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer cells: modules that compose two children into their parent.
+
+    Called once per command, never inside the recursion.
+
+    :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Cell``.
+
+    Contract: ``crvnn_core.testing.CELL_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_haltings() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer haltings: modules that say, after a step, which sequences go on.
+
+    Called once per command, never inside the recursion.
+
+    :return: components whose ``build(**params)`` gives a ``crvnn_core.Halting``.
+
+    Contract: ``crvnn_core.testing.HALTING_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_encoders() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer encoders: modules that turn an embedded sequence into one vector.
+
+    An encoder whose ``build`` has a parameter named ``retriever``, ``scorer``, ``decision``, ``cell`` or
+    ``halting`` is given the module that the spec names for that slot.
+
+    :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Encoder``.
+
+    Contract: ``crvnn_core.testing.ENCODER_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_embeddings() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer embeddings: where the vectors of tokens begin.
+
+    Called once per command.
+
+    :return: components whose ``build(**params)`` gives a ``crvnn_core.Embedding``.
+
+    Contract: ``crvnn_core.testing.EMBEDDING_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_tasks() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer tasks: where examples come from, and what is asked about them.
+
+    Called once per command.
+
+    :return: components whose ``build(**params)`` gives a ``crvnn_core.Task``.
+
+    Contract: ``crvnn_core.testing.TASK_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_optimizers() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer optimizers.
+
+    Called once per command.
+
+    :return: components whose ``build(params, **settings)`` gives a ``torch.optim.Optimizer``.
+
+    Contract: ``crvnn_core.testing.OPTIMIZER_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_observers() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer observers: objects that are told what happens during training.
+
+    Called once per command; the observers that the spec names are built and told of every event.
+
+    :return: components whose ``build(**params)`` gives a ``crvnn_core.Observer``.
+
+    Contract: ``crvnn_core.testing.OBSERVER_CHECKS``.
+    """
+
+
+@hookspec
+def crvnn_models() -> Iterable[TrainedModel]:  # type: ignore[empty-body]
+    """Offer trained models: run directories that come with a package, used by name (``crvnn predict listops ...``).
+
+    Called once per command.
+
+    :return: ``crvnn_core.TrainedModel`` records with the path of a run directory.
+        Two plug-ins may not offer the same name.
+    """
+
+
+@hookspec
+def crvnn_presets() -> Iterable[Preset]:  # type: ignore[empty-body]
+    """Offer presets: named variants that set several slots at once.
+
+    Called once per command.
+
+    :return: presets; a spec chooses one with ``preset = "name"``.
+    """
+
+
+@hookspec
+def crvnn_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
+    """Offer commands for the ``crvnn`` command line.
+
+    Called by every ``crvnn`` command, ``--help`` included, so import heavy modules inside the command.
+
+    :return: click commands; a name that is taken already is an error.
+    """

@@ -1,0 +1,95 @@
+"""A complete third-party package for any slot, from templates."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+import shutil
+import sys
+import tempfile
+from importlib.metadata import entry_points
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+
+from crvnn_core.errors import CrvnnError
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def create_package(slot: str, name: str, target: Path) -> list[str]:
+    """Write the package into ``target``, whole or not at all; the files' names."""
+    package = name.replace("-", "_")
+    if not _NAME.fullmatch(name):
+        raise CrvnnError(
+            f"'{name}' is not a component's name: use small letters, digits and hyphens, as in 'my-cell'"
+        )
+    if keyword.iskeyword(package):
+        raise CrvnnError(
+            f"'{name}' is a word of Python's own, which cannot name a package; choose another name"
+        )
+    if package.partition("_")[0] == "crvnn":
+        raise CrvnnError(f"names that begin with 'crvnn' are crvnn's own; '{name}' needs another")
+    if package == "tests" or _is_taken(package):
+        raise CrvnnError(
+            f"'{name}' would make a package '{package}', which exists already; choose another name"
+        )
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CrvnnError(f"{target} exists already and is not an empty directory; nothing was written")
+    words = {
+        "slot": slot,
+        "name": name,
+        "package": package,
+        "Class": "".join(part.capitalize() for part in name.split("-")),
+        "CHECKS": f"{slot.upper()}_CHECKS",
+    }
+    here = files("crvnn_core.host.scaffold") / "templates"
+    if re.search(rf"\b{words['Class']}\b", (here / "slots" / f"{slot}.py.tmpl").read_text(encoding="utf-8")):
+        words["Class"] += slot.capitalize()  # the module uses that name for something else
+    texts = {
+        "pyproject.toml": here / "pyproject.toml.tmpl",
+        "README.md": here / "README.md.tmpl",
+        f"{package}/__init__.py": here / "plugin.py.tmpl",
+        f"{package}/{slot}.py": here / "slots" / f"{slot}.py.tmpl",
+        f"tests/test_{package}.py": here / "test.py.tmpl",
+    }
+    try:
+        _write({path: _fill(template, words) for path, template in texts.items()}, target)
+    except OSError as error:
+        raise CrvnnError(f"{target} cannot be written: {error}") from error
+    return list(texts)
+
+
+def _is_taken(package: str) -> bool:
+    """Whether another module has the name already; an installed plug-in may be made anew."""
+    if package in sys.stdlib_module_names:
+        return True
+    if any(entry.value.partition(":")[0] == package for entry in entry_points(group="crvnn")):
+        return False
+    found = importlib.util.find_spec(package)
+    return found is not None and found.origin is not None  # a mere directory has no origin
+
+
+def _fill(template: Traversable, words: dict[str, str]) -> str:
+    return Template(template.read_text(encoding="utf-8")).substitute(words)
+
+
+def _write(texts: dict[str, str], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=target if target.exists() else target.parent, prefix=f".{target.name}."))
+    try:
+        for path, text in texts.items():
+            (made / path).parent.mkdir(parents=True, exist_ok=True)
+            (made / path).write_text(text, encoding="utf-8")
+        if target.exists():  # an empty directory, perhaps the one that the user is in
+            for child in made.iterdir():
+                child.rename(target / child.name)
+            made.rmdir()
+        else:
+            made.chmod(0o755)
+            made.rename(target)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise

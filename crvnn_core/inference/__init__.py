@@ -1,0 +1,1 @@
+"""Models: built, loaded, asked, inspected and changed."""

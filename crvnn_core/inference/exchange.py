@@ -1,0 +1,113 @@
+"""The same weights under other parts: another way to find neighbours, to decide or to halt."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from crvnn_core.engine.schedule import Scheduled
+from crvnn_core.errors import CrvnnError, Origin, Problem, UnknownNameError, nearest
+from crvnn_core.host.manager import Catalog
+from crvnn_core.inference.trained import Trained
+from crvnn_core.interfaces import Encoder
+from crvnn_core.spec import RunSpec, spec_text
+from crvnn_core.spec.assembly import Lexicon, assemble
+from crvnn_core.spec.layers import Layer, overrides
+from crvnn_core.spec.resolve import resolve
+
+#: What can be exchanged in a trained model.
+EXCHANGEABLE = ("retriever", "decision", "halting")
+#: What can be set anew: these, and the encoder's own settings.
+SETTABLE = (*EXCHANGEABLE, "encoder")
+
+
+def variant(
+    trained: Trained, catalog: Catalog, parts: Mapping[str, str] | None = None, sets: Sequence[str] = ()
+) -> Trained:
+    """A trained model's weights under another retriever, decision or halting, or other settings of theirs.
+
+    It shares its tensors with the model that it comes from: train neither of them afterwards.
+
+    :param parts: component names by slot.
+    :param sets: ``model.decision.end=0.3`` and the like; also of the encoder.
+    """
+    spec = variant_spec(trained.spec, catalog, parts or {}, sets)
+    if spec == trained.spec:
+        return trained
+    old = trained.model
+    lexicon = Lexicon(
+        (), tuple(trained.task.classes), old.embed.weight.shape[1]
+    )  # its vectors are not needed
+    model = assemble(spec, catalog, lexicon).model
+    model.vocabulary, model.embed, model.project, model.head = (
+        old.vocabulary,
+        old.embed,
+        old.project,
+        old.head,
+    )
+    model.to(old.embed.weight.device)
+    _take_over(model.encoder, old.encoder, spec, trained.spec)
+    return Trained(spec, trained.task, model.eval())
+
+
+def variant_spec(
+    spec: RunSpec, catalog: Catalog, parts: Mapping[str, str], sets: Sequence[str] = ()
+) -> RunSpec:
+    """A run's spec with other parts and settings; every problem with them in one error."""
+    for slot in parts:
+        if slot not in EXCHANGEABLE:
+            raise UnknownNameError(
+                f"a trained model's '{slot}' cannot be exchanged.{nearest(slot, EXCHANGEABLE)} "
+                f"What can: {', '.join(EXCHANGEABLE)}."
+            )
+    below = tomllib.loads(spec_text(spec))
+    below.pop("training", None)  # what trained it need not be here
+    layers: list[Layer] = [(below, {}, Origin("the run's spec"))]
+    layers += [({"model": {slot: name}}, {}, Origin(f"--{slot} {name}")) for slot, name in parts.items()]
+    extra, problems = overrides(sets)
+    problems += [problem for data, origin in extra for problem in _refused(data, origin)]
+    layers += [(data, {}, origin) for data, origin in extra]
+    return resolve(catalog, layers, problems=problems)
+
+
+def _refused(data: dict[str, Any], origin: Origin) -> list[Problem]:
+    """Why a setting cannot change under weights that are there; nothing if it can."""
+    model = data.get("model")
+    ((slot, value),) = model.items() if isinstance(model, dict) else ((None, None),)
+    if slot in EXCHANGEABLE or (slot == "encoder" and isinstance(value, dict) and "name" not in value):
+        return []
+    examples = ", ".join(f"model.{slot}.…" for slot in SETTABLE)
+    return [origin.problem((), f"this cannot change under trained weights; what can: {examples}")]
+
+
+def _take_over(encoder: Encoder, old: Encoder, spec: RunSpec, before: RunSpec) -> None:
+    """The old encoder's tensors in the new one; what is scheduled is as at the end of training."""
+    for module in encoder.modules():
+        if isinstance(module, Scheduled):
+            module.progress.fill_(1.0)
+    weights = old.state_dict()
+    for slot in EXCHANGEABLE:
+        now = getattr(spec.model, slot).name
+        if now != getattr(before.model, slot).name:
+            weights = {name: tensor for name, tensor in weights.items() if not name.startswith(f"{slot}.")}
+            fresh = [name for name, _ in encoder.named_parameters() if name.startswith(f"{slot}.")]
+            if fresh:
+                raise CrvnnError(
+                    f"the {slot} '{now}' has weights of its own ({', '.join(fresh)}), which this run never "
+                    "trained; train a run with it"
+                )
+    sizes = {name: (_size(weights.get(name)), _size(tensor)) for name, tensor in encoder.named_parameters()}
+    sizes |= {
+        name: (_size(tensor), _size(encoder.state_dict().get(name))) for name, tensor in weights.items()
+    }
+    problems = [f"{name}: {run} in the run, {now} here" for name, (run, now) in sizes.items() if run != now]
+    if problems:
+        raise CrvnnError("the run's weights do not fit these settings:\n  " + "\n  ".join(problems))
+    encoder.load_state_dict(weights, strict=False, assign=True)
+
+
+def _size(tensor: torch.Tensor | None) -> str:
+    return str(list(tensor.shape)) if tensor is not None else "absent"

@@ -1,0 +1,130 @@
+"""A whole model: embedding, encoder, head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from crvnn_core.errors import ContractError
+from crvnn_core.interfaces import Encoder, Encoding
+from crvnn_core.precision import at_least_float32
+from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Vocabulary
+
+
+class Head(nn.Module):
+    """From sentence vectors to logits; for a pair, from both, their distance and their product.
+
+    :param layers: 1 or 2 affine layers.
+    """
+
+    def __init__(
+        self, width: int, classes: int, *, arity: int = 1, layers: int = 2, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        features = width if arity == 1 else 4 * width
+        middle: list[nn.Module] = (
+            [nn.Dropout(dropout), nn.Linear(features, width), nn.GELU()] if layers == 2 else []
+        )
+        last = nn.Linear(width if layers == 2 else features, classes)
+        self.layers = nn.Sequential(*middle, nn.Dropout(dropout), last)
+
+    def forward(self, *vectors: Tensor) -> Tensor:
+        """One or two sentence vectors [B, d] -> logits [B, classes]."""
+        if len(vectors) == 2:
+            one, two = vectors
+            vectors = (torch.cat([one, two, (one - two).abs(), one * two], -1),)
+        logits: Tensor = self.layers(vectors[0])
+        return logits
+
+
+@dataclass(eq=False)
+class Output:
+    """What a model says of a batch, and how its encoder came to it."""
+
+    logits: Tensor  # [B, classes]
+    encodings: tuple[Encoding, ...]
+
+    def loss(self, labels: Tensor) -> Tensor:
+        """Cross-entropy and the encoder's penalty, averaged over the batch and over the sequences of a pair."""
+        entropy = nn.functional.cross_entropy(at_least_float32(self.logits), labels)
+        penalty = torch.stack([encoding.penalty.mean() for encoding in self.encodings]).mean()
+        return entropy + penalty
+
+
+class TokenVectors(nn.Module):
+    """A vector for each known token, and a trained one that all the others share."""
+
+    def __init__(self, vectors: Tensor, trainable: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(vectors, requires_grad=trainable)  # [tokens, e]
+        self.unknown = nn.Parameter(torch.randn(vectors.shape[1], dtype=vectors.dtype) * _spread(vectors))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Token numbers [B, n] -> vectors [B, n, e]."""
+        known = nn.functional.embedding((ids - RESERVED).clamp(min=0), self.weight)
+        return torch.where((ids == UNKNOWN).unsqueeze(-1), self.unknown, known)
+
+
+def _spread(vectors: Tensor) -> Tensor | float:
+    return vectors.std() if vectors.numel() > 1 else 1.0
+
+
+class Model(nn.Module):
+    """Embeds tokens, encodes each sequence, and asks the head.
+
+    :param tokens: those that have a vector of their own.
+    """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, batch: Batch, *, trace: bool = False) -> Output: ...
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        embed: TokenVectors,
+        encoder: Encoder,
+        head: nn.Module,
+        *,
+        width: int,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.vocabulary = Vocabulary(tokens)
+        self.embed = embed
+        self.project = nn.Linear(embed.weight.shape[1], width)
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = encoder
+        self.head = head
+
+    def forward(self, batch: Batch, *, trace: bool = False) -> Output:
+        """What the model says of a batch, with the encoder's traces if asked for."""
+        encodings = tuple(
+            self.encoder(self.dropout(self.project(self.embed(tokens.ids))), tokens.mask, trace=trace)
+            for tokens in batch.sequences
+        )
+        for encoding in encodings:
+            if not isinstance(encoding, Encoding):
+                kinds = f"{type(self.encoder).__name__} returned a {type(encoding).__name__}"
+                raise ContractError(f"encoder {kinds}, not an Encoding", "encoder")
+        return Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
+
+    def probabilities(self, *columns: Sequence[Sequence[str]]) -> Tensor:
+        """Class probabilities [B, classes] for token sequences; two columns for a task on pairs."""
+        return self.ask(*columns).logits.softmax(-1)
+
+    @torch.no_grad()
+    def ask(self, *columns: Sequence[Sequence[str]], trace: bool = False) -> Output:
+        """What the model says of token sequences, without learning from them."""
+        nothing = torch.zeros(len(columns[0]), dtype=torch.long)
+        batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing)
+        was_training = self.training
+        self.eval()
+        try:
+            return self(batch.to(self.embed.weight.device), trace=trace)
+        finally:
+            self.train(was_training)

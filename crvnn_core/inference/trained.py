@@ -1,0 +1,200 @@
+"""A trained model, read from its run directory and ready to be asked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import frozen
+
+from crvnn_core.engine.recursion import Recursion
+from crvnn_core.errors import CrvnnError, InputError, SpecError
+from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
+from crvnn_core.inference.model import Model
+from crvnn_core.inference.weights import load_weights, saved_weights
+from crvnn_core.interfaces import Example, Task
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.spec import RunSpec
+from crvnn_core.spec.assembly import assemble
+from crvnn_core.spec.layers import override, read_toml
+from crvnn_core.spec.resolve import resolve
+from crvnn_core.training.data import UNKNOWN, checked, split_examples, within_budget
+from crvnn_core.training.evaluation import Result, evaluate
+from crvnn_core.trees import Tree, trees_of
+
+#: A text, or two of them for a task on pairs.
+Text = str | tuple[str, str]
+_TOKENS = 4096  # that go through the model at a time
+
+
+@frozen
+class Prediction:
+    """What a model says of one input."""
+
+    label: str
+    probabilities: dict[str, float]
+    #: One for each sequence; ``None`` from an encoder that composes along no tree.
+    trees: tuple[Tree | None, ...]
+
+    @property
+    def tree(self) -> Tree | None:
+        """The tree of the (first) sequence."""
+        return self.trees[0]
+
+
+@frozen(eq=False)
+class Trained:
+    """A model with its task and spec."""
+
+    spec: RunSpec
+    task: Task
+    model: Model
+
+    def predict(self, texts: Sequence[Text], *, hard: bool = False) -> list[Prediction]:
+        """Label, probabilities and trees for each text; for a task on pairs, for each pair of texts.
+
+        :param hard: decide for real, and compose along one tree.
+        """
+        if isinstance(texts, str):
+            raise InputError(f"predict takes a list of texts: [{texts!r}]")
+        questions = [self.question(text, number) for number, text in enumerate(texts)]
+        answers: dict[int, Prediction] = {}
+        with self.deciding(hard):
+            for group in within_budget(questions, _TOKENS):
+                for question, answer in zip(group, self._answers(group), strict=True):
+                    answers[question.label] = answer
+        return [answers[number] for number in range(len(questions))]
+
+    def examples(self, split: str = "", path: Path | str = "", seed: int = 0) -> list[Example]:
+        """The examples of a split of its task, or of a file of the form that its task reads.
+
+        :param seed: of what is random about a split.
+        """
+        if path:
+            return list(checked(self.task, self.task.read(Path(path)), str(path)))
+        return list(split_examples(self.task, split, seed))
+
+    def evaluate(
+        self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
+    ) -> Result:
+        """How well it does on examples.
+
+        :param done: is told how many were looked at, again and again.
+        :param hard: decide for real, and compose along one tree.
+        """
+        with self.deciding(hard):
+            return evaluate(self.model, self.task, examples, tokens=_TOKENS, done=done)
+
+    def trees(
+        self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
+    ) -> list[tuple[Tree, ...]]:
+        """The tree of each sequence of the examples; an error from an encoder that composes along none.
+
+        :param done: is told how many were looked at, again and again.
+        :param hard: decide for real, and compose along one tree.
+        """
+        numbered = [Example(example.sequences, number) for number, example in enumerate(examples)]
+        found: dict[int, tuple[Tree, ...]] = {}
+        with self.deciding(hard):
+            for group in within_budget(numbered, _TOKENS):
+                for example, answer in zip(group, self._answers(group), strict=True):
+                    found[example.label] = tuple(tree for tree in answer.trees if tree is not None)
+                    if len(found[example.label]) < len(answer.trees):
+                        raise CrvnnError(
+                            f"the encoder '{self.spec.model.encoder.name}' composes along no tree"
+                        )
+                if done is not None:
+                    done(len(group))
+        return [found[number] for number in range(len(numbered))]
+
+    def unknown(self, tokens: Sequence[str]) -> frozenset[int]:
+        """The positions of tokens that the model has no vector for."""
+        ids = self.model.vocabulary.encode([tokens]).ids[0].tolist()
+        return frozenset(place for place, number in enumerate(ids) if number == UNKNOWN)
+
+    @contextmanager
+    def deciding(self, hard: bool) -> Iterator[None]:
+        """While this lasts, the encoder decides for real, or softly."""
+        encoder = self.model.encoder
+        if hard and not isinstance(encoder, Recursion):
+            kind = self.spec.model.encoder.name
+            raise CrvnnError(
+                f"hard inference composes along a tree that the model decides on; '{kind}' decides on none"
+            )
+        if isinstance(encoder, Recursion):
+            encoder.hard = hard
+        try:
+            yield
+        finally:
+            if isinstance(encoder, Recursion):
+                encoder.hard = False
+
+    def question(self, text: Text, number: int = 0) -> Example:
+        """A text as an example; its number stands where the label would."""
+        parts = text if isinstance(text, (tuple, list)) else (text,)
+        if len(parts) != self.task.arity or not all(isinstance(part, str) for part in parts):
+            wanted = "a text" if self.task.arity == 1 else "a pair of texts"
+            raise InputError(f"text {number + 1}: the task asks for {wanted}, not for {text!r}")
+        try:
+            sequences = tuple(tuple(self.task.tokenize(part)) for part in parts)
+        except InputError as error:
+            raise InputError(f"text {number + 1}: {error}") from None
+        if not all(sequences):
+            raise InputError(f"text {number + 1} is empty: there is nothing to predict")
+        return Example(sequences, number)
+
+    def _answers(self, questions: Sequence[Example]) -> list[Prediction]:
+        columns = list(zip(*(question.sequences for question in questions), strict=True))
+        output = self.model.ask(*columns, trace=True)
+        trees = zip(*map(trees_of, output.encodings, columns), strict=True)  # those of a question together
+        found = []
+        for chances, shown in zip(output.logits.float().softmax(-1).tolist(), trees, strict=True):
+            by_class = dict(zip(self.task.classes, chances, strict=True))
+            found.append(Prediction(max(by_class, key=by_class.__getitem__), by_class, shown))
+        return found
+
+
+def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()) -> Trained:
+    """The model in a run directory, or one that a plug-in brings along, by its name; no training data is needed.
+
+    :param sets: ``task.key=value`` texts that change the task's settings: where its data is now, say.
+    """
+    catalog = catalog or read_catalog(create_plugin_manager())
+    directory = find_run(run, catalog)
+    spec = read_run_spec(directory, catalog, sets)
+    assembly = assemble(spec, catalog, directory.read_lexicon())
+    if not directory.weights.exists():
+        raise CrvnnError(directory.missing(directory.weights))
+    load_weights(assembly.model, saved_weights(directory.weights), directory.weights)
+    return Trained(spec, assembly.task, assembly.model.eval())
+
+
+def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
+    """A run directory by its path, or by the name under which a plug-in offers it."""
+    if str(run) in catalog.models and not RunDirectory(Path(run)).spec.exists():
+        return RunDirectory(Path(catalog.models[str(run)][0].path))
+    directory = RunDirectory(Path(run))
+    if not directory.path.is_dir():
+        known = f" Trained models that are installed: {', '.join(catalog.models)}." if catalog.models else ""
+        raise CrvnnError(f"{run}: there is no such run directory.{known}")
+    return directory
+
+
+def read_run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:
+    """The spec of a run; how it was trained is left out, since what trained it need not be here."""
+    directory.check_spec()
+    layers = []
+    for data, origins, origin in read_toml(directory.spec):
+        kept = copy.deepcopy(data)
+        kept.pop("training", None)
+        layers.append((kept, origins, origin))
+    for text in sets:
+        data, origin = override(text)
+        if list(data) != ["task"]:
+            raise SpecError(
+                [origin.problem((), "only the task's settings can change, as task.directory=data")]
+            )
+        layers.append((data, {}, origin))
+    return resolve(catalog, layers)

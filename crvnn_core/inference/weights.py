@@ -1,0 +1,54 @@
+"""Putting saved weights into a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from crvnn_core.errors import CrvnnError
+from crvnn_core.inference.model import Model
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.training import checkpoint
+
+
+def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Put saved weights into a model; if they do not fit, an error that says in what."""
+    ours = model.state_dict()
+    if "embed.weight" in weights and len(weights["embed.weight"]) != len(ours["embed.weight"]):
+        raise CrvnnError(
+            f"{path}: these weights know {len(weights['embed.weight'])} tokens, but the vocabulary has "
+            f"{len(ours['embed.weight'])}; they belong to different runs"
+        )
+    problems = [f"missing: {name}" for name in ours if name not in weights]
+    problems += [f"unknown: {name}" for name in weights if name not in ours]
+    problems += [
+        f"misshapen: {name} is {list(weights[name].shape)}, the model's {list(tensor.shape)}"
+        for name, tensor in ours.items()
+        if name in weights and weights[name].shape != tensor.shape
+    ]
+    if problems:
+        raise CrvnnError(f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems))
+    model.load_state_dict(dict(weights))
+
+
+def saved_weights(path: Path) -> Mapping[str, Tensor]:
+    """The weights in a file of ours."""
+    state = checkpoint.load(path)
+    if not isinstance(state.get("model"), dict):
+        raise CrvnnError(f"{path} holds no model")
+    found: Mapping[str, Tensor] = state["model"]
+    return found
+
+
+def begin_with(model: Model, path: Path) -> None:
+    """Start from the weights of another run."""
+    run = RunDirectory(path)
+    if not run.weights.exists():
+        raise CrvnnError(f"[training.start]: {run.missing(run.weights)}")
+    if run.read_lexicon().tokens != model.vocabulary.tokens:
+        raise CrvnnError(
+            f"[training.start]: the vocabulary of {path} is another; its weights mean nothing here"
+        )
+    load_weights(model, saved_weights(run.weights), run.weights)

@@ -1,0 +1,182 @@
+"""Putting a variant together: the only place that builds components."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from attrs import field, frozen
+
+from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
+from crvnn_core.host.component import ENCODER_PARTS
+from crvnn_core.host.manager import Catalog, Offer
+from crvnn_core.inference.model import Model, TokenVectors
+from crvnn_core.interfaces import (
+    Cell,
+    Decision,
+    Embedding,
+    Encoder,
+    Halting,
+    Observer,
+    Retriever,
+    Scorer,
+    Task,
+)
+from crvnn_core.spec import PartSpec, RunSpec
+
+#: What a component of each slot must be.
+INTERFACES: dict[str, type] = {
+    "retriever": Retriever,
+    "scorer": Scorer,
+    "decision": Decision,
+    "cell": Cell,
+    "halting": Halting,
+    "encoder": Encoder,
+    "embedding": Embedding,
+    "task": Task,
+    "optimizer": torch.optim.Optimizer,
+    "observer": Observer,
+}
+
+
+@frozen(eq=False)
+class Assembly:
+    """A spec made real."""
+
+    spec: RunSpec
+    task: Task
+    model: Model
+    observers: list[Observer]
+    offers: Mapping[str, Offer]  # by slot: what was built, and where it comes from
+    catalog: Catalog = field(repr=False)
+    remarks: tuple[str, ...] = ()  # what a user should know of how it was built
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The spec's optimizer over the model's parameters."""
+        available = {"params": [p for p in self.model.parameters() if p.requires_grad]}
+        optimizer: torch.optim.Optimizer = _build(
+            self.catalog, "optimizer", self.spec.training.optimizer, available
+        )
+        return optimizer
+
+    @property
+    def packages(self) -> list[str]:
+        """The packages that took part, with their versions."""
+        others = [self.catalog.find("optimizer", self.spec.training.optimizer.name)]
+        others += [self.catalog.find("observer", part.name) for part in self.spec.training.observers]
+        return sorted({str(offer.source) for offer in (*self.offers.values(), *others)})
+
+    def notes(self) -> list[str]:
+        """Who made it, in a line."""
+        return [f"components from {', '.join(self.packages)}; torch {torch.__version__}"]
+
+
+@frozen
+class Lexicon:
+    """What a model learnt from its task's data besides its weights: a saved model brings it along."""
+
+    tokens: tuple[str, ...]
+    classes: tuple[str, ...]
+    vector_size: int
+
+
+def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) -> Assembly:
+    """Build the task and the model that a spec describes, from its seed; every refused setting in one error.
+
+    :param lexicon: of a saved model, whose data need not be here; its weights are yet to be loaded.
+    """
+    torch.manual_seed(spec.seed)
+    problems: list[Problem] = []
+    offers: dict[str, Offer] = {}
+
+    def build(slot: str, part: PartSpec, **available: Any) -> Any:
+        if slot not in ("optimizer", "observer"):  # which are no part of the model
+            offers[slot] = catalog.find(slot, part.name)
+        try:
+            return _build(catalog, slot, part, available)
+        except SpecError as error:
+            problems.extend(error.problems)
+            return None
+
+    task = build("task", spec.task)
+    if lexicon is not None and task is not None:
+        task.vocabulary, task.classes = lexicon.tokens, lexicon.classes
+    embedding = build("embedding", spec.model.embedding)
+    width = spec.model.width
+    wanted = catalog.find("encoder", spec.model.encoder.name).component.parameters()
+    parts = {
+        slot: build(slot, getattr(spec.model, slot), width=width) for slot in ENCODER_PARTS if slot in wanted
+    }
+    encoder = None if problems else build("encoder", spec.model.encoder, width=width, **parts)
+    model = None if encoder is None else _model(spec, task, embedding, encoder, lexicon, offers)
+    observers: list[Observer] = []
+    if lexicon is None:  # else it is to be used, not trained
+        shaped = list(model.parameters()) if model else [torch.nn.Parameter(torch.zeros(2, 2))]
+        build("optimizer", spec.training.optimizer, params=shaped)
+        observers = [build("observer", part) for part in spec.training.observers]
+    if model is None or problems:
+        raise SpecError(problems)
+    return Assembly(spec, task, model, observers, offers, catalog, tuple(embedding.notes))
+
+
+def _model(
+    spec: RunSpec,
+    task: Task,
+    embedding: Embedding,
+    encoder: Encoder,
+    lexicon: Lexicon | None,
+    offers: Mapping[str, Offer],
+) -> Model:
+    asked = _vocabulary(task, offers["task"])  # first: the embedding is not to blame for the task's data
+    with _blaming(offers["embedding"], "could not make vectors"):
+        if lexicon is None:
+            tokens, vectors = embedding.table(asked, spec.model.width)
+        else:
+            tokens, vectors = lexicon.tokens, torch.zeros(len(lexicon.tokens), lexicon.vector_size)
+        embed = TokenVectors(vectors, embedding.trainable)
+    with _blaming(offers["task"], "could not make a model"):
+        head = task.head(encoder.width, spec.model.output_dropout)
+        return Model(tokens, embed, encoder, head, width=spec.model.width, dropout=spec.model.input_dropout)
+
+
+def _vocabulary(task: Task, offer: Offer) -> Sequence[str]:
+    with _blaming(offer, "could not say its vocabulary and classes"):
+        found, classes = task.vocabulary, task.classes
+        try:
+            task.vocabulary, task.classes = found, classes  # as a saved model will have to
+        except AttributeError:
+            raise CrvnnError(
+                "'vocabulary' and 'classes' must be attributes that can be set; functools.cached_property will do"
+            ) from None
+    return found
+
+
+@contextlib.contextmanager
+def _blaming(offer: Offer, what: str) -> Iterator[None]:
+    """Name the component in whatever goes wrong inside it."""
+    try:
+        yield
+    except CrvnnError as error:
+        raise CrvnnError(f"{offer}: {error}") from error
+    except FAILURES as error:
+        raise PluginError(f"{offer} {what}: {raised_at(error)}") from error
+
+
+def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, Any]) -> Any:
+    """One component; an error from inside it names its place in the spec, it, and its package."""
+    offer = catalog.find(slot, part.name)
+    title = str(offer)
+    try:
+        built = offer.component.make(available, **part.params)
+    except CrvnnError:
+        raise
+    except ValueError as error:
+        raise SpecError([part.problem(title, str(error))]) from error
+    except FAILURES as error:
+        raise PluginError(str(part.problem(title, f"could not be built: {raised_at(error)}"))) from error
+    if not isinstance(built, INTERFACES[slot]):
+        kind = f"built a {type(built).__name__}, which is no {INTERFACES[slot].__name__}"
+        raise PluginError(str(part.problem(title, kind)))
+    return built

@@ -1,0 +1,1 @@
+"""Training: the loop, its steps, data, evaluation and checkpoints."""

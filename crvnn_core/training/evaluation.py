@@ -1,0 +1,135 @@
+"""How well a model does on examples, in all and by group."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from attrs import asdict, frozen
+from torch import Tensor
+
+from crvnn_core.errors import CrvnnError, InputError
+from crvnn_core.inference.model import Model
+from crvnn_core.interfaces import Example, Task
+from crvnn_core.precision import at_least_float32
+from crvnn_core.training.data import collate, example_length, within_budget
+from crvnn_core.training.memory import free, out_of_memory
+
+_TOGETHER = 64  # examples of similar length that go through the model at a time, if there is room
+
+
+@frozen
+class Score:
+    """Of a number of examples."""
+
+    examples: int
+    accuracy: float
+    loss: float
+    depth: float  # mean recursion steps
+
+    def metrics(self) -> dict[str, float]:
+        """As numbers by name."""
+        return {"loss": self.loss, "accuracy": self.accuracy, "depth": self.depth}
+
+
+@frozen
+class Result:
+    """Scores of a split: in all, and of each group that the task tells apart."""
+
+    total: Score
+    buckets: dict[str, Score]
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON, which has no NaN: what is no number is left out."""
+        return asdict(self, value_serializer=lambda _, __, value: value if _is_plain(value) else None)
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def evaluate(
+    model: Model,
+    task: Task,
+    examples: Sequence[Example],
+    *,
+    tokens: int = 0,
+    share: tuple[int, int] = (0, 1),
+    gather: Callable[[Tensor], Tensor] | None = None,
+    done: Callable[[int], None] | None = None,
+) -> Result:
+    """Try a model on examples.
+
+    :param tokens: that go through the model at a time, as in a spec.
+    :param share: which of how many processes this is; each looks at its own share of the examples.
+    :param gather: sums a tensor over all processes.
+    :param done: is told how many examples were looked at.
+    """
+    if not examples:
+        raise InputError("there are no examples to evaluate")
+    device = model.embed.weight.device
+    facts = torch.zeros(len(examples), 3, dtype=torch.float64)  # loss, right, steps of each
+    order = sorted(range(len(examples)), key=lambda i: example_length(examples[i]))[share[0] :: share[1]]
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            for start in range(0, len(order), _TOGETHER):
+                chosen = order[start : start + _TOGETHER]
+                places: dict[int, list[int]] = {}  # an example may come several times
+                for i in chosen:
+                    places.setdefault(id(examples[i]), []).append(i)
+                for group in within_budget([examples[i] for i in chosen], tokens):
+                    rows = [places[id(example)].pop() for example in group]
+                    facts[rows] = _facts_that_fit(model, group, device)
+                    if done is not None:
+                        done(len(group))
+    finally:
+        model.train(was_training)
+    if gather is not None:
+        facts = gather(facts.to(device)).cpu()
+    groups: dict[str, list[int]] = {}
+    for number, example in enumerate(examples):
+        groups.setdefault(task.bucket(example), []).append(number)
+    named = sorted((name for name in groups if name), key=_natural)
+    return Result(_score(facts), {name: _score(facts[groups[name]]) for name in named})
+
+
+def _facts(model: Model, examples: Sequence[Example], device: torch.device) -> Tensor:
+    batch = collate(examples, model.vocabulary).to(device)
+    output = model(batch)
+    logits = at_least_float32(output.logits)
+    losses = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none")
+    right = logits.argmax(-1) == batch.labels
+    steps = torch.stack([encoding.steps for encoding in output.encodings]).float().mean(0)
+    return torch.stack([losses.float(), right.float(), steps], 1).cpu().double()
+
+
+def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.device) -> Tensor:
+    """The same, in smaller portions if memory runs out."""
+    try:
+        return _facts(model, examples, device)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        if len(examples) == 1:
+            length = example_length(examples[0])
+            raise CrvnnError(f"memory ran out while evaluating an example of {length:,} tokens") from error
+    free()
+    half = len(examples) // 2
+    parts = [_facts_that_fit(model, part, device) for part in (examples[:half], examples[half:])]
+    return torch.cat(parts)
+
+
+def _score(facts: Tensor) -> Score:
+    loss, right, steps = facts.mean(0).tolist()
+    return Score(len(facts), right, loss, steps)
+
+
+def _natural(name: str) -> tuple[int, str]:
+    """Groups that begin with a number come in its order."""
+    number = re.match(r"\d+", name)
+    return (int(number[0]) if number else -1, name)

@@ -1,0 +1,216 @@
+"""Trees as pictures: tokens on one line, and above them the nodes, each as high as what is below it is deep.
+
+A picture stands alone, and looks right in the dark too. How full a node is shows how sure the model was. The numbers
+are in ``data-`` attributes, from which the tree can be read again.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape, quoteattr
+
+from attrs import frozen
+
+from crvnn_core.errors import InputError
+from crvnn_core.trees.formats.records import from_plain
+from crvnn_core.trees.formats.writing import token_of, visible
+from crvnn_core.trees.tree import Node, Tree
+
+_SIZE = 15  # of the letters, in pixels, as in the style below
+_LETTER = 0.602 * _SIZE  # the width of a letter that is as wide as all others
+_GAP, _MARGIN = 18, 16
+_LONGEST = 24  # letters of a token that are shown; the rest is in its tooltip
+_TALLEST = 1500  # pixels, within which the levels of a deep tree stand closer
+_COLOURS = {  # in the light, and in the dark
+    "ink": ("#1f2328", "#e6edf3"),
+    "line": ("#8c959f", "#6e7681"),
+    "sure": ("#0b62c4", "#58a6ff"),
+    "late": ("#b45309", "#e3a04c"),
+    "paper": ("#ffffff", "#0d1117"),
+    "odd": ("#b42318", "#ff7b72"),
+}
+_RULES = """
+.crvnn-tree .paper { fill: @paper; }
+.crvnn-tree .edge { fill: none; stroke: @line; stroke-width: 1.5; }
+.crvnn-tree .edge.strange { stroke: @odd; stroke-dasharray: 3 3; }
+.crvnn-tree .token { fill: @ink; text-anchor: middle; white-space: pre; font-size: 15px;
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; }
+.crvnn-tree .strange.token { fill: @odd; text-decoration: underline dashed; }
+.crvnn-tree .node circle { fill: @sure; stroke: @sure; stroke-width: 1.5; }
+.crvnn-tree .node.late circle { fill: @late; stroke: @late; stroke-dasharray: 2 1.5; }
+.crvnn-tree g.node circle.back { fill: @paper; stroke: none; }
+.crvnn-tree .node:hover circle { stroke-width: 4; }
+"""
+
+
+def _style() -> str:
+    """The rules, with every colour twice: few viewers but browsers know variables, and the others pass over them."""
+    light, dark = (
+        "".join(f" --{name}: {pair[place]};" for name, pair in _COLOURS.items()) for place in (0, 1)
+    )
+    rules = re.sub(
+        r"(fill|stroke): @(\w+);",
+        lambda found: f"{found[1]}: {_COLOURS[found[2]][0]}; {found[1]}: var(--{found[2]});",
+        _RULES,
+    )
+    return f"\n.crvnn-tree {{{light} }}\n@media (prefers-color-scheme: dark) {{ .crvnn-tree {{{dark} }} }}{rules}"
+
+
+@frozen
+class _Layout:
+    """Where everything stands: the middle of each token and node, and how high the nodes are."""
+
+    tokens: Sequence[float]
+    nodes: Sequence[tuple[float, float]]
+    width: float
+    baseline: float
+
+
+def svg(tree: Tree, *, unknown: Collection[int] = frozenset()) -> str:
+    """A whole ``<svg>``, with a title, a description and its own colours for light and dark.
+
+    :param unknown: positions of tokens that the model does not know; they are drawn dashed.
+    """
+    layout = _layout(tree)
+    height = layout.baseline + _MARGIN
+    title = f"Tree over {len(tree.tokens)} token{'s' * (len(tree.tokens) != 1)}"
+    size = f'width="{layout.width:.0f}" height="{height:.0f}" viewBox="0 0 {layout.width:.0f} {height:.0f}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="crvnn-tree" role="img" aria-label={quoteattr(title)} {size}>',
+        f"<title>{title}</title>",
+        f"<desc>{escape(_description(tree, unknown))}</desc>",
+        f"<style>{escape(_style())}</style>",
+        '<rect class="paper" width="100%" height="100%"/>',
+        *_edges(tree, layout, unknown),
+        *(_node(node, *place) for node, place in zip(tree.nodes, layout.nodes, strict=True)),
+        *(
+            _token(number, token, layout.tokens[number], layout.baseline, number in unknown)
+            for number, token in enumerate(tree.tokens)
+        ),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def write(tree: Tree, unknown: Collection[int] = ()) -> str:
+    """The same, for ``Tree.to``."""
+    return svg(tree, unknown=unknown)
+
+
+def read(text: str) -> Tree:
+    """The tree of such a picture, with steps and chances."""
+    try:
+        root = ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError) as error:
+        raise InputError(f"this is not SVG: {error}") from None
+    tokens = [(part.get("data-position"), part.get("data-token", "")) for part in _having(root, "data-token")]
+    if [position for position, _ in tokens] != [str(number) for number in range(len(tokens))] or not tokens:
+        raise InputError("this is not the picture of a tree: no tokens, or not in their order")
+    nodes = [
+        {name: _number(part.get(f"data-{name}")) for name in ("start", "split", "end", "step", "chance")}
+        for part in _having(root, "data-split")
+    ]
+    return from_plain({"tokens": [token_of(token) for _, token in tokens], "nodes": nodes})
+
+
+def _having(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [part for part in root.iter() if part.get(name) is not None]
+
+
+def _number(text: str | None) -> int | float | str | None:
+    try:
+        return None if text is None else float(text) if "." in text or "e" in text else int(text)
+    except ValueError:
+        return text  # what is wrong with it, whoever checks the nodes will say
+
+
+def _layout(tree: Tree) -> _Layout:
+    middles, right = [], float(_MARGIN)
+    for token in tree.tokens:
+        width = max(_LETTER * _letters(_shown(token)), _LETTER)
+        middles.append(right + width / 2)
+        right += width + _GAP
+    level = max(2.0, min(30.0, _TALLEST / max(tree.depth, 1)))
+    top = _MARGIN + 6
+    baseline = top + level * tree.depth + 1.6 * _SIZE
+    leaf = baseline - 1.2 * _SIZE
+    at = list(middles)  # by the first token of a node
+    places = []
+    for node, height in zip(tree.nodes, tree.heights(), strict=True):
+        at[node.start] = (at[node.start] + at[node.split]) / 2
+        places.append((at[node.start], leaf - level * height))
+    return _Layout(middles, places, right - _GAP + _MARGIN, baseline)
+
+
+def _letters(text: str) -> int:
+    """How many columns a text takes where all letters are equally wide."""
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
+
+
+def _shown(token: str) -> str:
+    text = visible(token, spaces=True)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _edges(tree: Tree, layout: _Layout, unknown: Collection[int]) -> list[str]:
+    """From each node along its own height to above its children, and down to them: no two of these ever cross."""
+    leaf = layout.baseline - 1.1 * _SIZE
+    found = []
+    for (x, y), pair in zip(layout.nodes, tree.children(), strict=True):
+        for child in pair:
+            to_x, to_y = layout.nodes[child] if child >= 0 else (layout.tokens[~child], leaf)
+            bend = min(6.0, abs(to_x - x), to_y - y)
+            turn = to_x - bend if to_x > x else to_x + bend
+            strange = " strange" if child < 0 and ~child in unknown else ""
+            found.append(
+                f'<path class="edge{strange}" d="M{x:.1f} {y:.1f}H{turn:.1f}Q{to_x:.1f} {y:.1f} '
+                f'{to_x:.1f} {y + bend:.1f}V{to_y:.1f}"/>'
+            )
+    return found
+
+
+def _node(node: Node, x: float, y: float) -> str:
+    known = {"step": node.step, "chance": node.chance}
+    data = "".join(f' data-{name}="{value!r}"' for name, value in known.items() if value is not None)
+    late = " late" if node.step is None and node.chance is not None else ""
+    full = "" if node.chance is None else f' fill-opacity="{0.08 + 0.92 * node.chance**2:.2f}"'
+    at = f'cx="{x:.1f}" cy="{y:.1f}"'
+    return (
+        f'<g class="node{late}" data-start="{node.start}" data-split="{node.split}" data-end="{node.end}"{data}>'
+        f"<title>{escape(_told(node))}</title>"
+        f'<circle class="back" {at} r="4.5"/><circle {at} r="4.5"{full}/></g>'
+    )
+
+
+def _told(node: Node) -> str:
+    """A node's tooltip."""
+    words = f"tokens {node.start + 1} to {node.end}, joined after token {node.split}"
+    if node.step is not None:
+        words += f"; in step {node.step}"
+    elif node.chance is not None:
+        words += "; only when all steps were over"
+    return words if node.chance is None else f"{words}; {node.chance:.1%} composed by then"
+
+
+def _token(number: int, token: str, x: float, y: float, strange: bool) -> str:
+    told = f"token {number + 1}: {visible(token, spaces=True)}"
+    told += ", which the model does not know" if strange else ""
+    return (
+        f'<text class="{"strange " if strange else ""}token" x="{x:.1f}" y="{y:.1f}" data-position="{number}" '
+        f"data-token={quoteattr(visible(token, spaces=True))}>{escape(_shown(token))}"
+        f"<title>{escape(told)}</title></text>"
+    )
+
+
+def _description(tree: Tree, unknown: Collection[int]) -> str:
+    """The tree in words, for those who do not see it."""
+    text = str(tree)
+    shown = text if len(text) <= 500 else f"{text[:500]}…"
+    odd = ", ".join(visible(tree.tokens[place], spaces=True) for place in sorted(unknown))
+    return f"{shown} — {tree.depth} levels deep." + (f" Not known to the model: {odd}." if odd else "")

@@ -1,0 +1,18 @@
+"""Speed, memory and lengths measured: ``crvnn bench``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from crvnn_core import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def crvnn_commands() -> Iterable[click.Command]:
+    from crvnn_bench.command import bench
+
+    return [bench]

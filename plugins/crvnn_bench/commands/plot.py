@@ -1,0 +1,32 @@
+"""``crvnn bench plot``: the picture of ``crvnn bench lengths``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("plot")
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The picture to write.",
+)
+def plot_command(results: Path, out: Path) -> None:
+    """Draw the RESULTS of 'crvnn bench lengths': time and memory against length, as SVG.
+
+    \b
+    Examples:
+      crvnn bench lengths --out lengths.json
+      crvnn bench plot lengths.json --out lengths.svg
+    """
+    from crvnn_bench.plot import draw, read_results
+    from crvnn_core.files import write_atomically
+
+    write_atomically(out, draw(read_results(results)))
+    click.echo(f"The picture is in {out}.")

@@ -1,0 +1,156 @@
+"""``crvnn bench speed``: contenders against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crvnn_bench.options import (
+    common_options,
+    contender_option,
+    depth_options,
+    limit_option,
+    memory_option,
+    weights_option,
+)
+from crvnn_bench.reporting import GIB, contenders_of, make_setup, ms, results_of, say, say_if_busy
+from crvnn_bench.setup import RANGES, SAMPLES
+from crvnn_core.cli.session import Session, counting, print_json, print_table
+
+
+@click.command("speed")
+@weights_option("listops", multiple=True)
+@contender_option("crvnn", "dense")
+@click.option(
+    "--lengths",
+    multiple=True,
+    default=RANGES,
+    show_default=True,
+    metavar="LOW-HIGH",
+    help="Tokens of the ListOps expressions, or one length. May be repeated.",
+)
+@click.option(
+    "--batch",
+    multiple=True,
+    default=(1,),
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Expressions at a time. May be repeated.",
+)
+@click.option(
+    "--samples",
+    default=SAMPLES,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Expressions in an epoch, in whole batches.",
+)
+@click.option(
+    "--work",
+    default="train",
+    show_default=True,
+    type=click.Choice(["train", "forward"]),
+    help="Training steps (forward, loss, backward; no optimizer), or forward passes.",
+)
+@click.option(
+    "--repeats", default=5, show_default=True, type=click.IntRange(min=1), help="Of the whole epoch."
+)
+@click.option(
+    "--floor/--no-floor", default=False, help="In training, time the matrix products of crvnn alone as well."
+)
+@depth_options
+@limit_option
+@memory_option
+@common_options
+def speed_command(
+    session: Session,
+    weights: tuple[str, ...],
+    names: tuple[str, ...],
+    lengths: tuple[str, ...],
+    batch: tuple[int, ...],
+    samples: int,
+    work: Any,
+    repeats: int,
+    floor: bool,
+    limit: float,
+    memory: float,
+    out: Path | None,
+    as_json: bool,
+    **setting: Any,
+) -> None:
+    """Time contenders on ListOps expressions, in turns: medians with quartiles, and the steps taken.
+
+    The paper's speed test is 50 training steps at batch 1. Times are for one batch.
+
+    \b
+    Examples:
+      crvnn bench speed --lengths 701-1000 --samples 10
+      crvnn bench speed --weights untrained --lengths 1000 --lengths 2000 --floor
+      crvnn bench speed --work forward --contender crvnn-hard --contender dense
+      crvnn bench speed --batch 32 --contender crvnn --contender ordered-memory
+    """
+    from crvnn_bench.contenders import check_contenders
+    from crvnn_bench.speed import Round, compare, rounds
+    from crvnn_bench.work import DESCRIPTIONS
+    from crvnn_bench.workloads import read_range
+
+    ranges = [read_range(text) for text in lengths]
+    setups = [make_setup(session, weights=name, **setting) for name in dict.fromkeys(weights)]
+    chosen = check_contenders(names, session.catalog, training=work == "train")
+    if floor and (work != "train" or "crvnn" not in chosen):
+        raise click.UsageError("--floor is about training steps of the contender crvnn.")
+    entries = []
+    plans = [
+        Round(
+            lengths=span,
+            batch=size,
+            samples=samples,
+            work=work,
+            repeats=repeats,
+            limit=limit,
+            memory=memory * GIB,
+            floor=floor,
+        )
+        for span in ranges
+        for size in dict.fromkeys(batch)
+    ]
+    with counting(len(setups) * sum(rounds(chosen, plan) for plan in plans), "measuring") as done:
+        for setup in setups:
+            field = contenders_of(session, setup)
+            for plan in plans:
+                entries += compare(field, chosen, plan, done)
+    facts = {"work": work, "clock": DESCRIPTIONS[work], "samples": samples}
+    plain = [entry.plain() for entry in entries]
+    results = results_of("speed", setups[0], out, facts=facts, entries=plain)
+    if as_json:
+        print_json(results)
+        return
+    columns = (
+        "weights",
+        "tokens",
+        "batch",
+        "contender",
+        "ms a batch",
+        "quartiles",
+        f"x {chosen[0]}",
+        "steps",
+        "",
+    )
+    rows = [
+        (
+            entry.weights,
+            entry.lengths,
+            str(entry.batch),
+            entry.contender,
+            ms(entry.seconds),
+            f"{ms(entry.low)} - {ms(entry.high)}" if entry.seconds is not None else "",
+            "" if entry.against is None else f"{entry.against:.2f}",
+            "" if entry.steps is None else f"{entry.steps:.1f}",
+            entry.note,
+        )
+        for entry in entries
+    ]
+    print_table(columns, rows, right=(2, 4, 5, 6, 7))
+    say(f"{DESCRIPTIONS[work]}; {setups[0].depth}", results)
+    say_if_busy(entry.processor for entry in entries if setups[0].device == "cpu")

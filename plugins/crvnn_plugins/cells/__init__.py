@@ -1,0 +1,1 @@
+"""Cells: how two children become their parent, one a module."""

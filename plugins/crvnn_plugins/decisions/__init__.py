@@ -1,0 +1,1 @@
+"""Decisions: relaxations that turn scores into composition probabilities."""

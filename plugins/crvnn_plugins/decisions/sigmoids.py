@@ -1,0 +1,193 @@
+"""Decisions: relaxations that turn scores into composition probabilities."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from crvnn_core import Decision, Neighbourhood, Scheduled
+from crvnn_core.kernels import FORMS, ready
+from crvnn_core.kernels.along import Along
+
+Modulation = Literal["none", "paper", "reference"]
+
+
+def relax(
+    scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation, stretch: float = 0.0
+) -> Tensor:
+    """A sigmoid, in which neighbours may hold each other back; 0 where not eligible.
+
+    :param stretch: how far it is stretched beyond each end, and clipped then.
+    """
+    if modulation in FORMS and isinstance(near, Along) and ready(scores) is not None:
+        return near.modulated(scores, eligible, modulation, stretch)
+    soft = _soft(scores, near, eligible, modulation)
+    return ((1 + 2 * stretch) * soft - stretch).clamp(0, 1) if stretch else soft  # 0 stays 0
+
+
+def _soft(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation) -> Tensor:
+    if modulation == "none":
+        chosen = torch.sigmoid(scores)
+    elif modulation == "paper":
+        rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
+        chosen = torch.softmax(torch.stack(rivals, -1), -1)[..., 1]
+    elif modulation == "reference":
+        return _reference(scores, near, eligible)
+    else:
+        raise ValueError(f"modulation must be 'none', 'paper' or 'reference', not {modulation!r}")
+    return chosen * eligible
+
+
+def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    """The published code's form: neighbours of exp(u), where START, END, the last token and padding count 0."""
+    scores = scores.masked_fill(~eligible, -math.inf)
+    highest = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
+    strength = torch.exp(scores - highest)
+    left, _, right = near.window(strength, 1)
+    nobody = torch.exp(-highest).clamp(
+        min=1e-30
+    )  # the published 4e-8 is not added: it would depend on the highest
+    return strength / (strength + left + right + nobody)
+
+
+class Sigmoid(Decision):
+    """Each position decides for itself."""
+
+    fades = True
+    settles = False
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        return relax(scores, near, eligible, "none")
+
+
+class Modulated(Decision):
+    """A sigmoid in which a position gives way to neighbours that score higher.
+
+    :param form: exp(left(u)) as in the ``paper``'s text, or left(exp(u)) as in the ``reference`` code.
+    """
+
+    fades = True
+    settles = False
+
+    def __init__(self, form: Literal["paper", "reference"] = "paper") -> None:
+        super().__init__()
+        self.form: Modulation = form
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        return relax(scores, near, eligible, self.form)
+
+
+class Tempered(Decision, Scheduled):
+    """Scores divided by a temperature that goes from ``start`` to ``end`` while training progresses.
+
+    :param start: temperature at the beginning of training.
+    :param end: temperature at its end, and from then on.
+    :param schedule: how it gets from one to the other.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    fades = True
+    settles = False
+
+    def __init__(
+        self,
+        start: float = 1.0,
+        end: float = 0.5,
+        schedule: Literal["linear", "exponential"] = "exponential",
+        modulation: Modulation = "paper",
+    ) -> None:
+        super().__init__()
+        _expect_positive(start=start, end=end)
+        if schedule not in ("linear", "exponential"):
+            raise ValueError(f"schedule must be 'linear' or 'exponential', not {schedule!r}")
+        self.start, self.end, self.schedule, self.modulation = start, end, schedule, modulation
+        self.add_progress()
+
+    @property
+    def temperature(self) -> Tensor:
+        """The temperature at the present point of training."""
+        if self.schedule == "linear":
+            return self.start + (self.end - self.start) * self.progress
+        return self.start * torch.exp(math.log(self.end / self.start) * self.progress)
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        return relax(scores / self.temperature.to(scores.dtype), near, eligible, self.modulation)
+
+
+class GumbelSigmoid(Decision):
+    """Adds logistic noise (the difference of two Gumbel variables) to the scores in training, none afterwards.
+
+    :param temperature: by which scores and noise are divided.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    fades = True
+    settles = False
+
+    def __init__(self, temperature: float = 1.0, modulation: Modulation = "paper") -> None:
+        super().__init__()
+        _expect_positive(temperature=temperature)
+        self.temperature, self.modulation = temperature, modulation
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        if self.training:
+            scores = scores + logistic_noise(scores)
+        return relax(scores / self.temperature, near, eligible, self.modulation)
+
+
+class StraightThrough(Decision):
+    """Zero or one going forward; the gradient of the soft decision going backward.
+
+    :param threshold: from which soft probability on a position is composed.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    def __init__(self, threshold: float = 0.5, modulation: Modulation = "paper") -> None:
+        super().__init__()
+        if not 0 < threshold < 1:
+            raise ValueError(f"threshold must lie between 0 and 1, not {threshold}")
+        self.threshold, self.modulation = threshold, modulation
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        soft = relax(scores, near, eligible, self.modulation)
+        hard = (soft >= self.threshold).to(soft.dtype)
+        return hard + (soft - soft.detach()) * eligible
+
+
+class Stretched(Decision):
+    """A sigmoid stretched beyond [0, 1] and clipped: decisions become exact where the model is sure.
+
+    With noise it is the hard concrete distribution (Louizos et al., 2018): what must hold against noise becomes sure.
+
+    :param stretch: how far beyond each end.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    :param noise: by which logistic noise on the scores is multiplied in training; 0 for none.
+    """
+
+    fades = True
+
+    def __init__(self, stretch: float = 0.1, modulation: Modulation = "paper", noise: float = 0.0) -> None:
+        super().__init__()
+        _expect_positive(stretch=stretch)
+        if noise < 0:
+            raise ValueError(f"noise cannot be negative, got {noise}")
+        self.stretch, self.modulation, self.noise = stretch, modulation, noise
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+        if self.training and self.noise:
+            scores = scores + self.noise * logistic_noise(scores)
+        return relax(scores, near, eligible, self.modulation, self.stretch)
+
+
+def logistic_noise(scores: Tensor) -> Tensor:
+    """The difference of two Gumbel variables, for each score."""
+    return torch.logit(torch.rand_like(scores).clamp(1e-6, 1 - 1e-6))
+
+
+def _expect_positive(**values: float) -> None:
+    for name, value in values.items():
+        if value <= 0:
+            raise ValueError(f"{name} must be above 0, not {value}")

@@ -1,0 +1,1 @@
+"""Encoders that are no recursion of the engine: fixed structures, other published encoders, plain sequences."""

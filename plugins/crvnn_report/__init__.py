@@ -1,0 +1,18 @@
+"""Reports on runs, one HTML page that needs nothing else: ``crvnn report``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from crvnn_core import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def crvnn_commands() -> Iterable[click.Command]:
+    from crvnn_report.command import report_command
+
+    return [report_command]

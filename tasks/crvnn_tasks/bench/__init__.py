@@ -1,1 +1,0 @@
-"""``crvnn bench``: how long encoders take, how much memory they need, and what each shortcut is worth."""

@@ -1,0 +1,1 @@
+"""The data of the tasks: ``crvnn data make``, ``get`` and ``check``."""

@@ -1,0 +1,1 @@
+"""ListOps: nested list operations on digits (Nangia and Bowman, 2018)."""

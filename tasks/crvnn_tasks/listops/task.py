@@ -1,0 +1,199 @@
+"""ListOps: nested list operations on digits, whose answer is a digit (Nangia and Bowman, 2018)."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import attrs
+from torch import nn
+
+from crvnn_core import Example, Head, InputError
+from crvnn_core.files import open_text
+from crvnn_core.trees import Tree
+from crvnn_tasks.listops.language import (
+    DIGITS,
+    OPERATORS,
+    VOCABULARY,
+    evaluate,
+    gold_tree,
+    lists,
+    split_of,
+    tokenize,
+)
+from crvnn_tasks.listops.recipe import Recipe, expressions, expressions_again
+from crvnn_tasks.rows import FileTask, Row
+
+__all__ = ["DIGITS", "OPERATORS", "ListOps", "evaluate", "split_of"]
+
+_TRAIN = ("train_d20s.tsv", "train_d20s.tsv.gz")
+_RANGES = (10, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # the last length of each bucket
+
+
+class ListOps(FileTask):
+    """Nested lists such as ``[MAX 2 9 [MIN 4 7 ] 0 ]``, made by the published recipe or read from the published files.
+
+    Made ones are split by their own text, so that no seed and no number of epochs ever shows training an expression
+    of another split. Results are reported by length: ``1-10``, ``11-20``, ``21-50``, ``51-100``, then by hundreds,
+    and ``1001+``; the first number of a name gives the order.
+
+    :param directory: where the published ``train_d20s.tsv`` and ``test_d20s.tsv`` are; empty to make expressions.
+    :param rows: training expressions in an epoch (of the files, all).
+    :param held_out: expressions in each of the development and test splits; with ``directory``, the first rows of
+        the training file are for development, however long, and all of the test file is for testing.
+    :param fresh: make new training expressions for every epoch, rather than the same ones in another order.
+    :param min_tokens: shorter expressions are left out of training (and of made development rows).
+    :param max_tokens: longer expressions are left out of training (and of made development rows); 0 for no limit.
+    :param test_min_tokens: shorter expressions are left out of testing.
+    :param test_max_tokens: longer expressions are left out of testing; 0 for no limit.
+    :param growing: the most tokens in the first, second, ... epoch, as a curriculum; afterwards ``max_tokens``.
+    :param max_depth: from this depth on there are only digits.
+    :param operator_probability: of an operator where a digit could stand.
+    :param min_arguments: of an operator, at least.
+    :param max_arguments: of an operator, at most.
+    :param bad_rows: stop at a malformed row of a file, or skip it and say how many were skipped.
+    """
+
+    vocabulary = VOCABULARY
+    classes = DIGITS
+    files = {  # noqa: RUF012
+        "train": (_TRAIN,),
+        "dev": (_TRAIN,),
+        "test": (("test_d20s.tsv", "test_d20s.tsv.gz"),),
+    }
+    source = "https://github.com/nyu-mll/spinn/tree/listops-release/python/spinn/data/listops"
+
+    def __init__(
+        self,
+        directory: str = "",
+        rows: int = 90_000,
+        held_out: int = 1000,
+        fresh: bool = True,
+        min_tokens: int = 0,
+        max_tokens: int = 100,
+        test_min_tokens: int = 0,
+        test_max_tokens: int = 0,
+        growing: list[int] = [],  # noqa: B006  (never changed, and a spec can write it)
+        max_depth: int = 20,
+        operator_probability: float = 0.25,
+        min_arguments: int = 2,
+        max_arguments: int = 5,
+        bad_rows: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        super().__init__(directory, bad_rows)
+        if rows < 1 or held_out < 1:
+            raise ValueError(f"rows and held_out must be at least 1, not {rows} and {held_out}")
+        self.made = not directory
+        self.count, self.held_out, self.fresh, self.growing = rows, held_out, fresh, tuple(growing)
+        recipe = Recipe(
+            min_tokens=min_tokens,
+            max_tokens=max_tokens,
+            max_depth=max_depth,
+            operator_probability=operator_probability,
+            min_arguments=min_arguments,
+            max_arguments=max_arguments,
+        )
+        try:
+            testing = attrs.evolve(recipe, min_tokens=test_min_tokens, max_tokens=test_max_tokens)
+        except ValueError as error:  # about the tokens: the rest was found right above
+            raise ValueError(f"test_{error}") from None
+        self.recipes = {"train": recipe, "dev": recipe, "test": testing}
+        for limit in self.growing:
+            if not max(4, min_tokens) <= limit <= (max_tokens or limit):
+                raise ValueError(f"growing: {limit} is not between min_tokens, or 4, and max_tokens")
+
+    @cached_property
+    def splits(self) -> Sequence[str]:  # type: ignore[override]
+        """All of them when they are made, and those whose files are there when they are read."""
+        return tuple(self.files) if self.made else super().splits
+
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        recipe = self.recipes[split]
+        if self.made and split == "train":
+            return self._training(recipe, seed, 0)
+        if self.made:
+            return map(_example, islice(expressions(recipe, f"{split} {seed}", split), self.held_out))
+        rows = super().examples(split, seed)
+        if split == "dev":
+            return islice(rows, self.held_out)
+        kept = islice(rows, self.held_out if split == "train" else 0, None)
+        return (example for example in kept if recipe.spans(len(example.sequences[0])))
+
+    def epoch(self, seed: int, number: int) -> Iterable[Example]:
+        recipe = self.recipes["train"]
+        if number < len(self.growing):
+            recipe = attrs.evolve(recipe, max_tokens=self.growing[number])
+        if self.made and self.fresh:
+            return self._training(recipe, seed, number)
+        return [example for example in super().epoch(seed, number) if recipe.spans(len(example.sequences[0]))]
+
+    def _training(self, recipe: Recipe, seed: int, number: int) -> Iterator[Example]:
+        return map(_example, expressions_again(recipe, f"train {seed} {number}", "train", self.count))
+
+    def rows(self, split: str) -> Iterator[Row]:
+        if split == "test":
+            return super().rows(split)
+        first, last = (0, self.held_out) if split == "dev" else (self.held_out, None)
+        return islice(super().rows(split), first, last)
+
+    def parse(self, path: Path) -> Iterator[Row]:
+        """Rows of a label and an expression, in either order, with or without a line of names above them."""
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                if number > 1 or re.search(r"[\d\[\]]", line) or not line.strip():
+                    yield _row(path, number, line)
+
+    def bucket(self, example: Example) -> str:
+        length = len(example.sequences[0])
+        place = bisect_left(_RANGES, length)
+        first = _RANGES[place - 1] + 1 if place else 1
+        return f"{first}-{_RANGES[place]}" if place < len(_RANGES) else f"{first}+"
+
+    def gold(self, example: Example) -> tuple[Tree | None, ...]:
+        """The tree of the published files; inside a list its order, from left to right, is a convention."""
+        return tuple(map(gold_tree, example.sequences))
+
+    def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
+        """The lists."""
+        return tuple(map(lists, example.sequences))
+
+    def tokenize(self, text: str) -> tuple[str, ...]:
+        """A user's text as tokens; an error unless it is one whole expression."""
+        tokens = tokenize(text)
+        evaluate(tokens)
+        return tokens
+
+    def head(self, width: int, dropout: float) -> nn.Module:
+        """A single layer, as the paper has for ListOps."""
+        return Head(width, len(self.classes), layers=1, dropout=dropout)
+
+
+def _example(tokens: tuple[str, ...]) -> Example:
+    return Example((tokens,), evaluate(tokens))
+
+
+def _row(path: Path, number: int, line: str) -> Row:
+    cells = [cell.strip() for cell in line.strip("\r\n").split("\t")]
+    if len(cells) != 2:
+        found = f"found {len(cells)}" if line.strip() else "the line is empty"
+        return Row(path, number, fault=f"expected a label and an expression with a tab between them; {found}")
+    label, text = cells if cells[0] in DIGITS else reversed(cells)
+    if label not in DIGITS:
+        return Row(
+            path,
+            number,
+            fault=f"neither column is a label, a digit from 0 to 9: {cells[0][:40]!r}, {cells[1][:40]!r}",
+        )
+    tokens = tokenize(text)
+    try:
+        value = evaluate(tokens)
+    except InputError as error:
+        return Row(path, number, fault=" ".join(str(error).split()))
+    if value != int(label):
+        return Row(path, number, fault=f"the label is {label}, but the value of the expression is {value}")
+    return Row(path, number, Example((tokens,), value))

@@ -1,0 +1,1 @@
+"""Logical inference: how two propositions are related (Bowman et al., 2015)."""

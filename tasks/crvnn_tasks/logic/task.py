@@ -1,0 +1,188 @@
+"""Propositional inference: which of seven relations holds between two sentences (Bowman, Potts and Manning, 2015)."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from crvnn_core import Example, InputError
+from crvnn_core.files import open_text
+from crvnn_core.trees import Tree
+from crvnn_tasks.logic.language import (
+    MOST_OPERATIONS,
+    RELATIONS,
+    VOCABULARY,
+    Pair,
+    check_sentence,
+    gold_tree,
+    groups,
+    operations,
+    pairs,
+    row_text,
+    tokenize,
+)
+from crvnn_tasks.rows import FileTask, Row
+
+# What the sentences of the test split have, and those of training never.
+_PATTERNS = {
+    "A": re.compile(r"\( and \( not a \) \)"),
+    "B": re.compile(r"\( and \( not .* \) \)"),
+    "C": re.compile(r"\( (and|or) \( not .* \) \)"),
+}
+
+
+class Logic(FileTask):
+    """Pairs such as ``( not b )`` and ``( b ( and d ) )``, made by the published recipe or read from files.
+
+    The classes are equivalence ``=``, forward and reverse entailment ``<`` and ``>``, negation ``^``, alternation
+    ``|``, cover ``v`` and independence ``#``. The number of operations of a pair, by which results are reported,
+    counts the ``and``, ``or`` and ``not`` of the sentence that has more of them; as in the published files, 12 stands
+    for more than 12 as well. A tenth of the rows that could be trained on is for development: their own text decides.
+
+    :param directory: where the published files ``train0`` ... ``train12`` are, plain or with ``.gz``; empty to make
+        pairs. The longer pairs are taken from ``test7`` ... ``test12`` where these are, as in the paper.
+    :param setting: ``length``: test on more operations than were trained on. ``A``, ``B`` and ``C``: test on pairs
+        with ``( and ( not a ) )``, ``( and ( not ... ) )`` and ``( and|or ( not ... ) )``, which training never sees.
+    :param train_operations: the most operations of pairs to train on.
+    :param rows: training pairs (of the files, all).
+    :param held_out: pairs in each of the development and test splits (of the files, all); in the setting ``length``,
+        as many test pairs of every number of operations.
+    :param fresh: make new training pairs for every epoch, rather than the same ones in another order.
+    :param bad_rows: stop at a malformed row of a file, or skip it and say how many were skipped.
+    """
+
+    vocabulary = VOCABULARY
+    classes = RELATIONS
+    arity = 2
+    source = "github.com/yikangshen/Ordered-Neurons; 'crvnn data get logic --dir DIR' fetches it"
+
+    def __init__(
+        self,
+        directory: str = "",
+        setting: Literal["length", "A", "B", "C"] = "length",
+        train_operations: int = 6,
+        rows: int = 120_000,
+        held_out: int = 3000,
+        fresh: bool = False,
+        bad_rows: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        super().__init__(directory, bad_rows)
+        most = MOST_OPERATIONS - (setting == "length")  # something must be left to test on
+        if not 1 <= train_operations <= most:
+            raise ValueError(f"train_operations must be between 1 and {most}, not {train_operations}")
+        if rows < 1 or held_out < 1:
+            raise ValueError(f"rows and held_out must be at least 1, not {rows} and {held_out}")
+        self.made, self.setting, self.train_operations = not directory, setting, train_operations
+        self.count, self.held_out, self.fresh = rows, held_out, fresh
+        self.longer = range(train_operations + 1, MOST_OPERATIONS + 1)
+        short = tuple(_names("train", number) for number in range(train_operations + 1))
+        long = tuple((*_names("test", number), *_names("train", number)) for number in self.longer)
+        self.files = {"train": short, "dev": short, "test": long if setting == "length" else short}
+
+    @cached_property
+    def splits(self) -> Sequence[str]:  # type: ignore[override]
+        """All of them when they are made, and those whose files are there when they are read."""
+        return tuple(self.files) if self.made else super().splits
+
+    def split_of(self, pair: Pair) -> str:
+        """Which split a pair belongs to, none of them perhaps: its own text decides."""
+        if operations(pair) > self.train_operations:
+            return "test" if self.setting == "length" else ""
+        return self._share(pair)
+
+    def _share(self, pair: Pair) -> str:
+        """Which split a pair belongs to that is short enough for training."""
+        pattern = _PATTERNS.get(self.setting)
+        if pattern and any(pattern.search(" ".join(sentence)) for sentence in pair):
+            return "test"
+        return "train" if zlib.crc32(row_text(pair).encode()) % 10 else "dev"
+
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        if self.made:
+            return self._make(split, f"{split} {seed} 0")
+        return (example for example in super().examples(split, seed) if self._holds(split, example))
+
+    def epoch(self, seed: int, number: int) -> Iterable[Example]:
+        if self.made and self.fresh:
+            return self._make("train", f"train {seed} {number}")
+        return super().epoch(seed, number)
+
+    def _make(self, split: str, seed: str) -> Iterator[Example]:
+        """As many different pairs as a split has, or all that there are."""
+        found = pairs(seed, lambda pair: self.split_of(pair) == split)
+        if split == "test" and self.setting == "length":
+            found = _evenly(found, self.longer, self.held_out)
+        for label, pair in islice(found, self.count if split == "train" else self.held_out):
+            yield Example(pair, RELATIONS.index(label))
+
+    def _holds(self, split: str, example: Example) -> bool:
+        """Whether an example from the files of a split belongs to it; splits may share their files."""
+        alone = split == "test" and self.setting == "length"
+        return alone or self._share(example.sequences) == split
+
+    def rows(self, split: str) -> Iterator[Row]:
+        for row in super().rows(split):
+            if split == "train" if row.example is None else self._holds(split, row.example):
+                yield row
+
+    def parse(self, path: Path) -> Iterator[Row]:
+        """Rows of a relation and two sentences."""
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                yield _row(path, number, line)
+
+    def bucket(self, example: Example) -> str:
+        return str(operations(example.sequences))
+
+    def gold(self, example: Example) -> tuple[Tree | None, ...]:
+        """The trees of the parentheses, which are tokens too: they join what is between them, the opening one first."""
+        return tuple(map(gold_tree, example.sequences))
+
+    def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
+        """All that is in parentheses, with them."""
+        return tuple(map(groups, example.sequences))
+
+    def tokenize(self, text: str) -> tuple[str, ...]:
+        """A user's text as tokens; an error unless they are known and the parentheses in balance."""
+        tokens = tokenize(text)
+        check_sentence(tokens)
+        return tokens
+
+
+def _names(kind: str, number: int) -> tuple[str, ...]:
+    return f"{kind}{number}", f"{kind}{number}.gz"
+
+
+def _evenly(found: Iterator[tuple[str, Pair]], numbers: range, total: int) -> Iterator[tuple[str, Pair]]:
+    """As many pairs of every number of operations, or one more of the first; so many in all."""
+    missing = {number: (total + place) // len(numbers) for place, number in enumerate(reversed(numbers))}
+    for label, pair in found:
+        if missing[operations(pair)]:
+            missing[operations(pair)] -= 1
+            yield label, pair
+            if not any(missing.values()):
+                return
+
+
+def _row(path: Path, number: int, line: str) -> Row:
+    cells = [cell.strip() for cell in line.strip("\r\n").split("\t")]
+    if len(cells) != 3:
+        found = f"found {len(cells)}" if line.strip() else "the line is empty"
+        return Row(
+            path, number, fault=f"expected a relation and two sentences with tabs between them; {found}"
+        )
+    if cells[0] not in RELATIONS:
+        known = " ".join(RELATIONS)
+        return Row(path, number, fault=f"'{cells[0]}' is no relation; the relations are {known}")
+    pair = tuple(map(tokenize, cells[1:]))
+    try:
+        for sentence in pair:
+            check_sentence(sentence)
+    except InputError as error:
+        return Row(path, number, fault=" ".join(str(error).split()))
+    return Row(path, number, Example(pair, RELATIONS.index(cells[0])))

@@ -1,0 +1,136 @@
+"""Hard inference: one tree for each sequence, and one composition for each of its inner nodes."""
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crvnn_core import CrvnnError, Decision, Recursion, load
+from crvnn_core.cli import main
+from crvnn_core.testing.parts import BracketingCell, PlainCell
+from crvnn_core.trees import tree_of
+from crvnn_plugins.cells.gated import GatedCell, LSTMCell
+from crvnn_plugins.decisions.sigmoids import Modulated
+from crvnn_plugins.haltings import FixedDepth, Never, Threshold
+from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_plugins.scorers import WindowScorer
+
+pytestmark = pytest.mark.usefixtures("by")
+
+
+def model(width=4, *, sharpness=10.0, seed=2, hard=True, **parts):
+    torch.manual_seed(seed)
+    scorer = WindowScorer(width, transition=3)
+    with torch.no_grad():
+        scorer.score.weight *= sharpness
+    defaults = {
+        "retriever": Adhoc(),
+        "scorer": scorer,
+        "decision": Modulated("reference"),
+        "cell": GatedCell(width),
+        "halting": Threshold(),
+    }
+    encoder = Recursion(width, **{**defaults, **parts}).double().eval()
+    encoder.hard = hard
+    return encoder
+
+
+def batch(lengths, width=4, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(len(lengths), max(lengths), width, dtype=torch.float64, generator=generator)
+    return inputs, torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+
+
+@pytest.mark.parametrize("boundaries", [True, False])
+@pytest.mark.parametrize("halting", [Threshold, Never, lambda: FixedDepth(2)])
+@given(lengths=st.lists(st.integers(1, 15), min_size=1, max_size=4), seed=st.integers(0, 20))
+def test_n_tokens_take_n_minus_1_compositions(boundaries, halting, lengths, seed):
+    made = []
+
+    class Counting(PlainCell):
+        def forward(self, left, right):
+            made.append(len(left))
+            return super().forward(left, right)
+
+    encoder = model(cell=Counting(4), halting=halting(), boundaries=boundaries, seed=seed)
+    encoding = encoder(*batch(lengths, seed=seed), trace=True)
+    assert sum(made) == sum(lengths) - len(lengths)
+    assert encoding.vector.isfinite().all()
+    ends = encoding.trace.exists[-1]
+    assert ends.sum(1).tolist() == [1] * len(lengths)
+
+
+@given(st.integers(2, 12), st.integers(0, 20))
+def test_it_composes_along_the_tree_that_its_trace_shows(n, seed):
+    names = [f"x{i}" for i in range(n)]
+    cell = BracketingCell(1, [*names, "START", "END"])
+    encoder = model(1, cell=cell, seed=seed, sharpness=3.0, boundaries=False)
+    inputs = torch.arange(n, dtype=torch.float64).view(1, n, 1)
+    encoding = encoder(inputs, torch.ones(1, n, dtype=torch.bool), trace=True)
+    shown = str(tree_of(encoding.trace, 0, names))
+    assert cell.name(encoding.vector[0]).replace(" ", "") == shown.replace(" ", "")
+
+
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(0, 20))
+def test_batch_mates_never_matter(lengths, seed):
+    encoder = model(seed=seed, cell=LSTMCell(4))
+    inputs, mask = batch(lengths, seed=seed)
+    together = encoder(inputs, mask).vector
+    for row, n in enumerate(lengths):
+        alone = encoder(inputs[row : row + 1, :n], mask[row : row + 1, :n]).vector
+        torch.testing.assert_close(together[row], alone[0], atol=1e-9, rtol=0)
+
+
+class Highest(Decision):
+    """Composes what scores higher than both its neighbours, for sure."""
+
+    def forward(self, scores, near, eligible):
+        strength = torch.exp(scores) * eligible
+        left, _, right = near.window(strength, 1)
+        return ((strength > left) & (strength > right)).to(scores.dtype)
+
+
+@given(lengths=st.lists(st.integers(1, 14), min_size=1, max_size=4), seed=st.integers(0, 20))
+def test_decisions_that_are_binary_anyway_give_the_same_hard_and_soft(lengths, seed):
+    soft, hard = (model(decision=Highest(), seed=seed, hard=hard) for hard in (False, True))
+    inputs, mask = batch(lengths, seed=seed)
+    with torch.no_grad():
+        one, two = soft(inputs, mask, trace=True), hard(inputs, mask, trace=True)
+    torch.testing.assert_close(one.vector, two.vector, atol=1e-9, rtol=0)
+    torch.testing.assert_close(one.trace.exists, two.trace.exists, atol=0, rtol=0)
+    assert one.steps.tolist() == two.steps.tolist()
+
+
+def test_it_is_for_inference_and_has_no_gradient():
+    inputs, mask = batch([5])
+    assert not model()(inputs.requires_grad_(), mask).vector.requires_grad
+
+
+def test_eval_reports_hard_decisions_beside_soft_ones(tmp_path):
+    file = tmp_path / "rows.tsv"
+    file.write_text("9\t[MAX 2 9 ]\n1\t[MIN 4 [MIN 1 7 ] ]\n")
+    arguments = ["eval", "listops", "--data", str(file), "--hard"]
+    plain = CliRunner().invoke(main, arguments)
+    assert plain.exit_code == 0, plain.output
+    assert f"{file}, hard" in plain.stdout.replace("\n", "")
+    found = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+    assert found["total"]["examples"] == found["hard"]["total"]["examples"] == 2
+
+
+def test_predict_shows_the_tree_that_was_composed():
+    result = CliRunner().invoke(main, ["predict", "listops", "[MAX 2 9 ]", "--hard", "--json"])
+    (answer,) = json.loads(result.stdout)
+    assert answer["trees"][0].count("(") == 3
+
+
+def test_an_encoder_without_a_tree_is_named(letters_run, small_catalog):
+    trained = load(letters_run, small_catalog)
+    examples = trained.examples(trained.task.splits[-1])
+    assert trained.evaluate(examples, hard=True).total.examples == len(examples)
+    assert not trained.model.encoder.hard
+    trained.model.encoder = torch.nn.Identity()
+    with pytest.raises(CrvnnError, match="hard inference composes along a tree"):
+        trained.evaluate(examples, hard=True)

@@ -1,0 +1,253 @@
+"""Positions that leave, cells that are left out, steps that are worked out again: none of it may change a result."""
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crvnn_core import Recursion
+from crvnn_core.engine.state import State
+from crvnn_core.testing.parts import PlainDecision
+from crvnn_plugins.cells.gated import GatedCell, LSTMCell
+from crvnn_plugins.decisions.sigmoids import Modulated, StraightThrough, Stretched
+from crvnn_plugins.haltings import Threshold
+from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_plugins.retrievers.scan import LogSpace
+from crvnn_plugins.retrievers.windowed import Windowed
+from crvnn_plugins.scorers import WindowScorer
+
+pytestmark = pytest.mark.usefixtures("by")
+
+WIDTH = 6
+RETRIEVERS = {
+    "adhoc": lambda: Adhoc(small=0),
+    "adhoc, small": Adhoc,
+    "log-space": lambda: LogSpace(guard=0.0),
+}
+
+
+def model(decision=None, retriever=None, cell=None, *, sharpness=30.0, seed=3, **options):
+    """A recursion whose scores are far apart, so that a stretched decision is often exactly 0 or 1."""
+    torch.manual_seed(seed)
+    scorer = WindowScorer(WIDTH, transition=3)
+    with torch.no_grad():
+        scorer.score.weight *= sharpness
+    parts = {
+        "retriever": retriever or Adhoc(),
+        "scorer": scorer,
+        "decision": decision or Stretched(0.2, "paper"),
+        "cell": (cell or GatedCell)(WIDTH),
+        "halting": Threshold(),
+    }
+    return Recursion(WIDTH, **parts, **options).double()
+
+
+def batch(lengths, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(len(lengths), max(lengths), WIDTH, dtype=torch.float64, generator=generator)
+    return inputs, torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+
+
+def outcome(encoder, inputs, mask):
+    """Vectors, penalties and steps, and the gradients of everything."""
+    encoder.zero_grad()
+    inputs = inputs.clone().requires_grad_()
+    encoding = encoder(inputs, mask)
+    weights = torch.linspace(-1, 1, encoding.vector.numel(), dtype=torch.float64).view_as(encoding.vector)
+    ((encoding.vector * weights).sum() + encoding.penalty.sum()).backward()
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in encoder.parameters()]
+    return encoding, [inputs.grad, *gradients]
+
+
+def assert_same(one, two, atol=1e-9):
+    torch.testing.assert_close(one[0].vector, two[0].vector, atol=atol, rtol=0)
+    torch.testing.assert_close(one[0].penalty, two[0].penalty, atol=atol, rtol=0)
+    assert one[0].steps.tolist() == two[0].steps.tolist()
+    for a, b in zip(one[1], two[1], strict=True):
+        torch.testing.assert_close(a, b, atol=10 * atol, rtol=1e-6)
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+@pytest.mark.parametrize("cell", [GatedCell, LSTMCell])
+@settings(max_examples=15)
+@given(lengths=st.lists(st.integers(1, 24), min_size=1, max_size=4), seed=st.integers(0, 50))
+def test_leaving_out_what_is_exactly_nothing_changes_neither_values_nor_gradients(
+    retriever, cell, lengths, seed
+):
+    quick, plain = (
+        model(retriever=RETRIEVERS[retriever](), cell=cell, seed=seed, shortcuts=on) for on in (True, False)
+    )
+    assert_same(outcome(quick, *batch(lengths, seed)), outcome(plain, *batch(lengths, seed)), atol=1e-7)
+
+
+def test_positions_leave_and_cells_are_left_out():
+    inputs, mask = batch([40, 25])
+    worked = {}
+    for on in (True, False):
+        encoder = model(shortcuts=on)
+        seen = worked.setdefault(on, {"scorer": [], "cell": []})
+        for slot in seen:
+            getattr(encoder, slot).register_forward_hook(
+                lambda module, args, result, seen=seen[slot]: seen.append(args[0].shape[:-1].numel())
+            )
+        encoder(inputs, mask)
+    assert sum(worked[True]["scorer"]) < 0.7 * sum(worked[False]["scorer"])
+    assert sum(worked[True]["cell"]) < 0.4 * sum(worked[False]["cell"])
+
+
+def test_a_decision_that_is_hard_forward_and_soft_backward_keeps_its_gradient():
+    inputs, mask = batch([12, 7])
+    quick, plain = (model(StraightThrough(), shortcuts=on) for on in (True, False))
+    assert_same(outcome(quick, inputs, mask), outcome(plain, inputs, mask))
+    seen = []
+    quick.cell.register_forward_hook(lambda module, args, result: seen.append(args[0].shape[:-1].numel()))
+    with torch.no_grad():
+        quick(inputs, mask)
+    assert min(seen) < 2 * 14  # without gradients it may leave out what it did not compose
+
+
+def test_a_retriever_that_counts_positions_keeps_them_all():
+    inputs, mask = batch([30])
+    quick, plain = (model(retriever=Windowed(k=3), shortcuts=on) for on in (True, False))
+    assert_same(outcome(quick, inputs, mask), outcome(plain, inputs, mask))
+
+
+def test_a_decision_of_unknown_gradient_is_left_alone_in_training():
+    encoder = model(PlainDecision())
+    assert not PlainDecision.fades
+    assert not encoder._may_leave_out(1e-3)
+    with torch.no_grad():
+        assert encoder._may_leave_out(1e-3)
+
+
+def test_on_a_device_that_would_have_to_be_waited_for_every_cell_runs(monkeypatch):
+    import crvnn_core.engine.recursion
+
+    monkeypatch.setattr(crvnn_core.engine.recursion, "looking_is_free", lambda values: False)
+    inputs, mask = batch([20, 9])
+    assert_same(outcome(model(), inputs, mask), outcome(model(shortcuts=False), inputs, mask), atol=1e-7)
+
+
+@pytest.mark.parametrize("option", ["drop", "skip"])
+def test_a_tolerance_bounds_the_change(option):
+    inputs, mask = batch([30, 22, 17])
+    exact = outcome(model(Modulated(), sharpness=8), inputs, mask)
+    changes = []
+    for tolerance in (1e-3, 1e-5, 1e-7):
+        near = outcome(model(Modulated(), sharpness=8, **{option: tolerance}), inputs, mask)
+        changes.append((near[0].vector - exact[0].vector).abs().max().item())
+        one, two = (torch.cat([g.flatten() for g in found[1]]) for found in (near, exact))
+        assert torch.cosine_similarity(one, two, 0) > 1 - 100 * tolerance
+    assert changes[0] > changes[2]  # it does leave something out
+    assert changes[1] < 1e-3
+    assert changes[2] < 1e-5
+
+
+class Looking(Threshold):
+    """The same halting, asked when everything has been made."""
+
+    looks = True
+
+
+@pytest.mark.parametrize("decision", [Modulated, Stretched, StraightThrough])
+@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=3), seed=st.integers(0, 5))
+@settings(max_examples=15)
+def test_the_last_step_makes_what_is_wanted_and_changes_nothing(decision, lengths, seed):
+    made = {}
+    for halting in (Threshold, Looking):
+        encoder = model(decision(), seed=seed, sharpness=5.0)
+        encoder.halting = halting()
+        made[halting] = outcome(encoder, *batch(lengths, seed))
+    assert_same(made[Threshold], made[Looking])
+
+
+def state_of(exists):
+    n = exists.shape[1]
+    eligible = torch.ones_like(exists, dtype=torch.bool)
+    eligible[:, -1] = False
+    place = torch.arange(n).expand_as(exists)
+    everything = torch.ones_like(eligible)
+    return State(
+        nodes=place.double().unsqueeze(-1),
+        exists=exists,
+        gained=torch.zeros_like(exists),
+        lost=torch.zeros_like(exists),
+        present=everything,
+        tokens=everything,
+        eligible=eligible,
+        place=place,
+        rows=torch.arange(len(exists)),
+        behind=0,
+        lengths=(n,) * len(exists),
+    )
+
+
+@given(
+    st.lists(
+        st.lists(st.one_of(st.just(0.0), st.floats(0, 0.02), st.floats(0, 1)), min_size=9, max_size=9),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from([0.0, 1e-3, 0.01, 0.05]),
+    st.integers(1, 4),
+)
+def test_no_more_than_the_tolerance_is_ever_lost_between_two_that_stay(rows, tolerance, rounds):
+    first = torch.tensor(rows, dtype=torch.float64)
+    state = state_of(first)
+    for _ in range(rounds):
+        staying = state.survivors(tolerance)
+        state = state.narrow(list(range(len(rows))), staying, int(staying.sum(1).max()))
+        state.exists = state.exists * 0.7
+        for row in range(len(rows)):
+            places = [int(p) for p, there in zip(state.place[row], state.present[row], strict=True) if there]
+            assert places == sorted(set(places))
+            assert places[-1] == 8
+            assert state.last()[row] == len(places) - 1
+            assert (state.lost[row] <= tolerance + 1e-12).all()
+    # What left in the first round had its whole existence then; later it would have had less.
+    kept = state_of(first).survivors(tolerance)
+    for row, mask in zip(first.tolist(), kept.tolist(), strict=True):
+        lost = 0.0
+        for value, stays in zip(row, mask, strict=True):
+            lost = 0.0 if stays else lost + value
+            assert lost <= tolerance + 1e-12
+
+
+def test_without_a_tolerance_only_what_is_gone_leaves():
+    exists = torch.tensor([[0.0, 1e-30, 0.0, 0.0]], dtype=torch.float64)
+    assert state_of(exists).survivors(0).tolist() == [[False, True, False, True]]
+
+
+@pytest.mark.parametrize("option", ["drop", "skip"])
+@pytest.mark.parametrize("value", [-0.1, 1.0])
+def test_a_tolerance_out_of_range_is_refused(option, value):
+    with pytest.raises(ValueError, match="drop and skip"):
+        model(**{option: value})
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_working_a_step_out_again_changes_nothing_and_keeps_less(dropout):
+    inputs, mask = batch([40, 25, 3])
+    kept = {}
+    found = {}
+    for again in (False, True):
+        encoder = model(Modulated(), cell=partial(GatedCell, dropout=dropout), checkpoint=again, sharpness=1)
+        sizes = kept.setdefault(again, [])
+        torch.manual_seed(5)
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t, sizes=sizes: sizes.append(t.numel()) or t, lambda t: t
+        ):
+            found[again] = outcome(encoder, inputs, mask)
+    assert_same(found[False], found[True], atol=1e-12)
+    assert sum(kept[True]) < 0.7 * sum(kept[False])  # (those of the recomputation are among them)
+
+
+def test_a_trace_knows_positions_by_their_place_in_the_sequence():
+    inputs, mask = batch([30, 14])
+    with torch.no_grad():
+        quick, plain = (model(shortcuts=on)(inputs, mask, trace=True).trace for on in (True, False))
+    torch.testing.assert_close(quick.exists, plain.exists, atol=1e-7, rtol=0)
+    composed = plain.compose * (plain.exists[:-1] > 0)  # of what is gone only the plain one still speaks
+    torch.testing.assert_close(quick.compose * (quick.exists[:-1] > 0), composed, atol=1e-7, rtol=0)

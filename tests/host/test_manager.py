@@ -1,0 +1,393 @@
+"""The plug-in host: who is found, who offers what, and what is said when something is wrong."""
+
+import sys
+import types
+from importlib.metadata import EntryPoint
+
+import click
+import pytest
+
+from crvnn_core import (
+    Component,
+    PluginError,
+    Preset,
+    TrainedModel,
+    UnknownNameError,
+    create_plugin_manager,
+    hookimpl,
+    read_catalog,
+)
+from crvnn_core.host import manager as host
+from crvnn_core.host.manager import read_commands
+
+
+def plugin(name="mine", **hooks):
+    """A module with hooks, each given as what it returns or as a function."""
+    module = types.ModuleType(name)
+    for hook, returned in hooks.items():
+        setattr(
+            module, hook, hookimpl(returned if callable(returned) else lambda returned=returned: returned)
+        )
+    return module
+
+
+class _Package:
+    def __init__(self, name, version):
+        self.name, self.version = name, version
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """Pretend that packages are installed, each with one plug-in module."""
+    entries = []
+    monkeypatch.setattr(host, "_installed", lambda: entries)
+
+    def add(name, module, package, version="1.0"):
+        if isinstance(module, types.ModuleType):
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+            module = module.__name__
+        entries.append(EntryPoint(name, module, "crvnn")._for(_Package(package, version)))
+
+    return add
+
+
+CELL = Component("tiny", dict, summary="tiny")
+
+
+def test_the_built_ins_are_found_by_their_entry_points(catalog):
+    offer = catalog.find("cell", "gated")
+    assert offer.source.plugin == "crvnn-plugins"
+    assert str(offer.source) == f"crvnn {host.version('crvnn')}"
+    assert catalog.find("task", "listops").source.plugin == "crvnn-tasks"
+    assert catalog.broken == ()
+
+
+def test_without_entry_points_nothing_is_offered():
+    empty = read_catalog(create_plugin_manager(entry_points=False))
+    assert not any(empty.components.values())
+    assert not empty.presets
+
+
+def test_an_installed_plug_in_is_found_with_its_package_and_version(install):
+    install("tiny-plugin", plugin("tiny_module", crvnn_cells=[CELL]), "tiny-package", "2.5")
+    source = read_catalog(create_plugin_manager()).find("cell", "tiny").source
+    assert (source.plugin, source.package, source.version) == ("tiny-plugin", "tiny-package", "2.5")
+    assert str(source) == "tiny-package 2.5"
+
+
+def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_work(install, tmp_path, monkeypatch):
+    (tmp_path / "raising_module_of_a_test.py").write_text("\n1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    install("absent", "there_is_no_such_module", "absent-package", "0.3")
+    install("raising", "raising_module_of_a_test", "raising-package", "0.4")
+    install("tiny-plugin", plugin("tiny_module", crvnn_cells=[CELL]), "tiny-package")
+    catalog = read_catalog(create_plugin_manager())
+    assert "tiny" in catalog.components["cell"]
+    absent, raising = map(str, catalog.broken)
+    assert "plug-in 'absent' of absent-package 0.3 could not be imported" in absent
+    assert "No module named 'there_is_no_such_module'" in absent
+    assert "plug-in 'raising' of raising-package 0.4" in raising
+    assert "ZeroDivisionError: division by zero" in raising
+    assert "raising_module_of_a_test.py:2" in raising
+
+
+def test_a_plug_in_without_a_package_is_still_named(install, monkeypatch):
+    monkeypatch.setattr(host, "_installed", lambda: [EntryPoint("lost", "there_is_no_such_module", "crvnn")])
+    (broken,) = create_plugin_manager().broken
+    assert (broken.source.plugin, broken.source.package) == ("lost", "?")
+
+
+def test_two_packages_may_give_their_plug_ins_one_name(install):
+    install("plugin", plugin("first_module", crvnn_cells=[CELL]), "first-package")
+    install("plugin", plugin("second_module", crvnn_cells=[Component("small", dict)]), "second-package")
+    cells = read_catalog(create_plugin_manager()).components["cell"]
+    assert {name: offer.source.package for name, offer in cells.items()} == {
+        "small": "second-package",
+        "tiny": "first-package",
+    }
+
+
+def test_registering_one_plug_in_twice_is_an_error_that_names_it():
+    mine = plugin(crvnn_cells=[CELL])
+    with pytest.raises(PluginError, match=r"plug-in 'mine'.*cannot be registered"):
+        create_plugin_manager(mine, mine, entry_points=False)
+
+
+def test_a_misspelt_hook_is_an_error_that_names_the_nearest(install):
+    install("tiny-plugin", plugin("tiny_module", crvnn_cels=[CELL]), "tiny-package", "2.5")
+    with pytest.raises(PluginError) as caught:
+        create_plugin_manager()
+    assert "plug-in 'tiny-plugin' (tiny-package 2.5): there is no hook 'crvnn_cels'." in str(caught.value)
+    assert "Did you mean 'crvnn_cells'?" in str(caught.value)
+    assert "crvnn_presets" in str(caught.value)
+
+
+def test_a_hook_without_its_marker_is_an_error():
+    module = types.ModuleType("mine")
+    module.crvnn_cells = lambda: [CELL]
+    with pytest.raises(PluginError, match=r"plug-in 'mine'.*'crvnn_cells' lacks its '@crvnn_core.hookimpl'"):
+        create_plugin_manager(module, entry_points=False)
+
+
+def test_a_hook_that_wants_arguments_is_an_error_that_names_it():
+    with pytest.raises(PluginError, match=r"(?s)plug-in 'mine'.*crvnn_cells.*unwanted"):
+        create_plugin_manager(plugin(crvnn_cells=lambda unwanted: []), entry_points=False)
+
+
+def test_functions_that_are_no_hooks_are_left_alone():
+    module = plugin(crvnn_cells=[CELL])
+    module.helper = len
+    assert "tiny" in read_catalog(create_plugin_manager(module, entry_points=False)).components["cell"]
+
+
+def test_a_hook_may_have_another_name_with_specname():
+    module = types.ModuleType("mine")
+    module.my_cells = hookimpl(specname="crvnn_cells")(lambda: [CELL])
+    assert "tiny" in read_catalog(create_plugin_manager(module, entry_points=False)).components["cell"]
+
+
+def test_a_misspelt_specname_is_an_error():
+    module = types.ModuleType("mine")
+    module.my_cells = hookimpl(specname="crvnn_cell")(lambda: [CELL])
+    with pytest.raises(PluginError, match=r"no hook 'crvnn_cell'. Did you mean 'crvnn_cells'"):
+        create_plugin_manager(module, entry_points=False)
+
+
+def test_an_object_with_methods_is_a_plug_in_too():
+    class Mine:
+        @hookimpl
+        def crvnn_cells(self):
+            return (CELL,)
+
+    offer = read_catalog(create_plugin_manager(Mine(), entry_points=False)).find("cell", "tiny")
+    assert offer.source.plugin == "Mine"
+
+
+def test_a_hook_may_be_a_generator():
+    def cells():
+        yield CELL
+
+    assert (
+        "tiny"
+        in read_catalog(create_plugin_manager(plugin(crvnn_cells=cells), entry_points=False)).components[
+            "cell"
+        ]
+    )
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+def test_a_hook_that_raises_is_named_with_its_plug_in_and_package(install, lazily):
+    def at_once():
+        raise RuntimeError("out of luck")
+
+    def later():
+        yield CELL
+        raise RuntimeError("out of luck")
+
+    install(
+        "tiny-plugin", plugin("tiny_module", crvnn_cells=later if lazily else at_once), "tiny-package", "2.5"
+    )
+    with pytest.raises(PluginError) as caught:
+        read_catalog(create_plugin_manager())
+    assert "crvnn_cells of plug-in 'tiny-plugin' (tiny-package 2.5) raised RuntimeError: out of luck" in str(
+        caught.value
+    )
+    assert "host/test_manager.py:" in str(caught.value)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("returned", [None, 3, CELL])
+def test_a_hook_that_returns_no_list_is_an_error_that_names_it(returned):
+    manager = create_plugin_manager(plugin(crvnn_cells=lambda: returned), entry_points=False)
+    with pytest.raises(
+        PluginError, match=r"crvnn_cells of plug-in 'mine' \(mine\) returned .*, which is no list"
+    ):
+        read_catalog(manager)
+
+
+@pytest.mark.parametrize(
+    ("hook", "record", "kind"),
+    [
+        ("crvnn_cells", "tiny", "Component"),
+        ("crvnn_presets", CELL, "Preset"),
+        ("crvnn_models", CELL, "TrainedModel"),
+        ("crvnn_commands", CELL, "Command"),
+    ],
+)
+def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(hook, record, kind):
+    manager = create_plugin_manager(plugin(**{hook: [record]}), entry_points=False)
+    with pytest.raises(
+        PluginError, match=rf"{hook} of plug-in 'mine' .*must return an iterable of {kind} records"
+    ):
+        read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
+
+
+@pytest.mark.parametrize(
+    ("hook", "record", "what"),
+    [
+        ("crvnn_cells", CELL, "a cell called 'tiny'"),
+        ("crvnn_presets", Preset("tiny", {}), "a preset called 'tiny'"),
+        ("crvnn_models", TrainedModel("tiny", "runs/tiny"), "a model called 'tiny'"),
+        ("crvnn_commands", click.Command("tiny"), "a command called 'tiny'"),
+    ],
+)
+def test_two_plug_ins_offering_one_name_are_both_named_in_the_error(install, hook, record, what):
+    install("one", plugin("first_module", **{hook: [record]}), "first-package", "1.1")
+    install("two", plugin("second_module", **{hook: [record]}), "second-package", "2.2")
+    manager = create_plugin_manager()
+    with pytest.raises(PluginError) as caught:
+        read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
+    assert what in str(caught.value)
+    assert "'one' (first-package 1.1)" in str(caught.value)
+    assert "'two' (second-package 2.2)" in str(caught.value)
+
+
+def test_models_are_found_by_name_with_the_plug_in_that_offers_them(install):
+    model = TrainedModel("tiny", "runs/tiny", summary="knows a little")
+    install("one", plugin("first_module", crvnn_models=[model]), "first-package", "1.1")
+    found, source = read_catalog(create_plugin_manager()).models["tiny"]
+    assert found == model
+    assert str(source) == "first-package 1.1"
+
+
+def test_one_name_may_stand_in_two_slots():
+    mine = plugin(crvnn_cells=[CELL], crvnn_scorers=[Component("tiny", dict)])
+    catalog = read_catalog(create_plugin_manager(mine, entry_points=False))
+    assert catalog.find("cell", "tiny").slot == "cell"
+    assert catalog.find("scorer", "tiny").slot == "scorer"
+
+
+def test_a_command_cannot_hide_one_of_the_core():
+    manager = create_plugin_manager(plugin(crvnn_commands=[click.Command("list")]), entry_points=False)
+    with pytest.raises(PluginError, match=r"a command called 'list': 'crvnn' \(crvnn .*\) and 'mine'"):
+        read_commands(manager, ["list"])
+
+
+def test_commands_are_found_by_name():
+    command = click.Command("tiny")
+    manager = create_plugin_manager(plugin(crvnn_commands=[command]), entry_points=False)
+    assert read_commands(manager, ["list"]) == {"tiny": command}
+
+
+def test_an_unknown_name_knows_the_nearest_and_what_exists(catalog):
+    with pytest.raises(UnknownNameError) as caught:
+        catalog.find("retriever", "adhok")
+    assert "no retriever is called 'adhok'. Did you mean 'adhoc'?" in str(caught.value)
+    assert "adhoc-dense, log-space" in str(caught.value)
+    assert "'crvnn list retriever'" in str(caught.value)
+    with pytest.raises(UnknownNameError, match=r"no preset is called 'papre'. Did you mean 'paper'"):
+        catalog.preset("papre")
+
+
+GOOD_FILE = """
+from crvnn_core import Component, hookimpl
+
+@hookimpl
+def crvnn_cells():
+    return [Component("tiny", dict)]
+"""
+
+
+def load(path):
+    return read_catalog(create_plugin_manager(entry_points=False, files=[path]))
+
+
+def test_a_file_is_a_plug_in(tmp_path):
+    path = tmp_path / "my-plugin.py"
+    path.write_text(GOOD_FILE)
+    assert load(path).find("cell", "tiny").source.plugin == str(path)
+
+
+def test_two_files_of_one_name_do_not_meet(tmp_path):
+    for directory, name in (("a", "tiny"), ("b", "small")):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "same.py").write_text(GOOD_FILE.replace("tiny", name))
+    files = [tmp_path / "a" / "same.py", tmp_path / "b" / "same.py"]
+    catalog = read_catalog(create_plugin_manager(entry_points=False, files=files))
+    assert list(catalog.components["cell"]) == ["small", "tiny"]
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(PluginError, match=r"--plugin .*absent.py: there is no such file"):
+        load(tmp_path / "absent.py")
+
+
+def test_a_file_that_is_not_python_is_an_error(tmp_path):
+    (tmp_path / "plugin.txt").write_text(GOOD_FILE)
+    with pytest.raises(
+        PluginError, match=r"--plugin .*plugin.txt: a plug-in file is a Python file and ends in .py"
+    ):
+        load(tmp_path / "plugin.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = 1\ndef broken(:\n", "SyntaxError: invalid syntax ({path}:2)"),
+        ("\n\nraise RuntimeError('out of luck')\n", "RuntimeError: out of luck ({path}:3)"),
+        ("import there_is_no_such_module\n", "No module named 'there_is_no_such_module' ({path}:1)"),
+    ],
+    ids=["syntax", "raises", "imports what is not there"],
+)
+def test_a_file_that_cannot_be_imported_is_an_error_with_its_line(tmp_path, text, reason):
+    path = tmp_path / "broken.py"
+    path.write_text(text)
+    with pytest.raises(PluginError) as caught:
+        load(path)
+    assert f"--plugin {path}: the file could not be imported" in str(caught.value)
+    assert reason.format(path=path) in str(caught.value)
+    assert "crvnn_file_broken" not in sys.modules
+
+
+def test_a_plug_in_that_leaves_the_program_is_named_and_not_fatal(monkeypatch):
+    class Entry:
+        name, dist = "quitter", types.SimpleNamespace(name="quit-cell", version="1.0")
+
+        def load(self):
+            raise SystemExit(3)
+
+    monkeypatch.setattr("crvnn_core.host.manager._installed", lambda: [Entry()])
+    host = create_plugin_manager()
+    assert str(host.broken[0]).startswith(
+        "plug-in 'quitter' of quit-cell 1.0 could not be imported: SystemExit: 3"
+    )
+
+
+def test_a_misspelt_hook_without_its_marker_is_found(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def crvnn_cell():\n    return []\n")
+    with pytest.raises(
+        PluginError, match=r"'crvnn_cell' lacks its '@crvnn_core.hookimpl'.* Did you mean 'crvnn_cells'\?"
+    ):
+        create_plugin_manager(files=[path])
+
+
+def test_a_file_that_offers_nothing_is_told_so(tmp_path):
+    path = tmp_path / "empty.py"
+    path.write_text("x = 1\n")
+    with pytest.raises(PluginError, match="the file offers nothing"):
+        create_plugin_manager(files=[path])
+
+
+def test_one_plug_in_offering_a_name_twice_is_not_called_two():
+    class Twice:
+        @hookimpl
+        def crvnn_cells(self):
+            return [Component("same", int), Component("same", int)]
+
+    with pytest.raises(PluginError, match=r"plug-in 'Twice' .* offers the cell 'same' twice"):
+        read_catalog(create_plugin_manager(Twice(), entry_points=False))
+
+
+def test_an_unknown_slot_is_named(catalog):
+    with pytest.raises(UnknownNameError, match=r"no slot is called 'cel'\. Did you mean 'cell'\?"):
+        catalog.find("cel", "gated")
+
+
+def test_a_function_of_ones_own_may_begin_like_a_hook(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from crvnn_core import Component, hookimpl\ndef crvnn_layer_norm(x):\n    return x\n"
+        "@hookimpl\ndef crvnn_cells():\n    return [Component('mine', int)]\n"
+    )
+    assert create_plugin_manager(files=[path], entry_points=False)

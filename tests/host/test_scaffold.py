@@ -1,0 +1,221 @@
+"""New packages: whole, passing their contract, and installable; and the wheel of crvnn itself."""
+
+import importlib
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from crvnn_core import SLOTS, CrvnnError, create_plugin_manager, read_catalog
+from crvnn_core.host.scaffold import create_package
+from crvnn_core.testing import CHECKS, run_checks
+from venvs import throwaway_venv
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def load_package(monkeypatch):
+    """Imports a generated package as if it were installed, and forgets it afterwards."""
+    names = []
+
+    def load(target, package):
+        monkeypatch.syspath_prepend(target)
+        names.append(package)
+        return importlib.import_module(package)
+
+    yield load
+    for module in list(sys.modules):
+        if module.partition(".")[0] in names:
+            del sys.modules[module]
+
+
+def files_in(directory):
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_a_package_has_its_metadata_its_hook_its_component_and_a_test(tmp_path):
+    written = create_package("cell", "demo-cell", tmp_path / "demo-cell")
+    assert written == [
+        "pyproject.toml",
+        "README.md",
+        "demo_cell/__init__.py",
+        "demo_cell/cell.py",
+        "tests/test_demo_cell.py",
+    ]
+    assert files_in(tmp_path / "demo-cell") == set(written)
+    project = tomllib.loads((tmp_path / "demo-cell" / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "demo-cell"
+    assert project["entry-points"]["crvnn"] == {"demo-cell": "demo_cell"}
+    assert [path.name for path in tmp_path.iterdir()] == ["demo-cell"]  # no temporary directory is left
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_a_new_package_keeps_every_promise_of_its_slot(slot, tmp_path, load_package):
+    create_package(slot, f"demo-{slot}", tmp_path / "demo")
+    plugin = load_package(tmp_path / "demo", f"demo_{slot}")
+    catalog = read_catalog(create_plugin_manager(plugin, entry_points=False))
+    offer = catalog.find(slot, f"demo-{slot}")
+    assert [o.reason for o in run_checks(offer.component, CHECKS[slot]) if not o.kept] == []
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_the_parameters_of_a_new_package_are_explained(slot, tmp_path, load_package):
+    from crvnn_core.host.description import describe
+
+    create_package(slot, f"shown-{slot}", tmp_path / "shown")
+    plugin = load_package(tmp_path / "shown", f"shown_{slot}")
+    facts = describe(read_catalog(create_plugin_manager(plugin, entry_points=False)), slot, f"shown-{slot}")
+    assert facts["text"]
+    assert all(parameter["text"] for parameter in facts["parameters"])
+
+
+@pytest.mark.parametrize(
+    ("slot", "name"),
+    [("task", "example"), ("encoder", "encoding"), ("cell", "cell"), ("retriever", "tensor")],
+)
+def test_a_name_that_the_template_uses_itself_does_no_harm(slot, name, tmp_path, load_package):
+    create_package(slot, name, tmp_path / "made")
+    plugin = load_package(tmp_path / "made", name)
+    component = read_catalog(create_plugin_manager(plugin, entry_points=False)).find(slot, name).component
+    assert [o.reason for o in run_checks(component, CHECKS[slot]) if not o.kept] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", "My-Cell", "my_cell", "my cell", "2cells", "-a", "a-", "../up", "a/b", "é"]
+)
+def test_a_bad_name_is_refused(name, tmp_path):
+    with pytest.raises(CrvnnError, match="is not a component's name"):
+        create_package("cell", name, tmp_path / "made")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["crvnn", "crvnn-core", "crvnn-mine"])
+def test_names_of_our_own_are_kept_for_us(name, tmp_path):
+    with pytest.raises(CrvnnError, match="are crvnn's own"):
+        create_package("cell", name, tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", ["json", "torch", "tests"])
+def test_a_name_that_would_hide_another_package_is_refused(name, tmp_path):
+    with pytest.raises(CrvnnError, match="which exists already; choose another name"):
+        create_package("cell", name, tmp_path / "made")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_keyword_is_refused(tmp_path):
+    with pytest.raises(CrvnnError, match="cannot name a package"):
+        create_package("cell", "lambda", tmp_path / "made")
+
+
+def test_a_directory_with_something_in_it_is_refused_and_left_as_it_is(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "work.txt").write_text("precious")
+    with pytest.raises(CrvnnError, match="exists already and is not an empty directory; nothing was written"):
+        create_package("cell", "demo-cell", tmp_path / "mine")
+    assert files_in(tmp_path) == {"mine/work.txt"}
+    assert (tmp_path / "mine" / "work.txt").read_text() == "precious"
+
+
+def test_a_file_in_the_way_is_refused_and_left_as_it_is(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(CrvnnError, match="exists already"):
+        create_package("cell", "demo-cell", tmp_path / "mine")
+    with pytest.raises(CrvnnError, match="cannot be written"):
+        create_package("cell", "demo-cell", tmp_path / "mine" / "deeper")
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_an_empty_directory_is_filled_even_when_one_is_in_it(tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    written = create_package("cell", "demo-cell", Path("."))
+    assert files_in(Path(".")) == set(written)
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["new", "empty"])
+@pytest.mark.parametrize("fails_at", [1, 3, 5])
+def test_nothing_is_left_when_a_write_fails(tmp_path, monkeypatch, fails_at, empty):
+    target = tmp_path / "demo-cell"
+    if empty:
+        target.mkdir()
+    writes = []
+    write = Path.write_text
+
+    def failing(self, *args, **kwargs):
+        writes.append(self)
+        if len(writes) == fails_at:
+            raise OSError(28, "No space left on device")
+        return write(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "write_text", failing)
+    with pytest.raises(CrvnnError, match=r"demo-cell cannot be written: .*No space left on device"):
+        create_package("cell", "demo-cell", target)
+    assert len(writes) == fails_at
+    assert files_in(tmp_path) == set()
+    assert [path.name for path in tmp_path.rglob("*")] == (["demo-cell"] if empty else [])
+
+
+def test_a_new_package_installs_passes_its_check_and_is_assembled(tmp_path):
+    env = throwaway_venv(tmp_path / "venv")
+    where = tmp_path / "work"
+    where.mkdir()
+
+    def bash(command):
+        result = subprocess.run(
+            ["bash", "-c", command],
+            cwd=where,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    text = bash(
+        "crvnn new cell demo-cell --out demo-cell && pip install -e demo-cell && "
+        "crvnn check cell demo-cell && crvnn assemble --cell demo-cell"
+    )
+    assert "cell demo-cell (demo-cell 0.1.0): 10 of 10 promises kept" in text
+    assert any(line.split()[:4] == ["cell", "demo-cell", "demo-cell", "0.1.0"] for line in text.splitlines())
+    assert "demo-cell 0.1.0" in bash("crvnn list cells")
+    assert "11 passed" in bash("python -m pytest -q -p no:cacheprovider demo-cell")
+    assert (
+        "demo-cell" not in read_catalog(create_plugin_manager()).components["cell"]
+    )  # it stayed in its own place
+
+
+def test_the_wheel_holds_everything_and_nothing_else(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        points = archive.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
+    sources = {
+        "crvnn_core": "crvnn_core",
+        "crvnn_plugins": "plugins/crvnn_plugins",
+        "crvnn_tasks": "tasks/crvnn_tasks",
+    }
+    for package, place in sources.items():
+        here = REPOSITORY / place
+        wanted = {
+            f"{package}/{path}" for path in files_in(here) if path.endswith((".py", ".tmpl", "py.typed"))
+        }
+        assert f"{package}/py.typed" in wanted
+        assert wanted <= names
+    for slot in SLOTS:
+        assert f"crvnn_core/scaffold/templates/slots/{slot}.py.tmpl" in names
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(sources)
+    assert "[crvnn]\ncrvnn-plugins = crvnn_plugins\ncrvnn-tasks = crvnn_tasks\n" in points
+    assert "crvnn = crvnn_core.cli:main" in points

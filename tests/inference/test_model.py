@@ -1,0 +1,156 @@
+"""A whole model: vectors of tokens, an encoder and a head."""
+
+import pytest
+import torch
+from torch import nn
+
+from crvnn_core import ContractError, Encoder, Encoding, Head, InputError, Model
+from crvnn_core.inference.model import Output, TokenVectors
+from crvnn_core.interfaces import Example
+from crvnn_core.training.data import PADDING, RESERVED, UNKNOWN, Tokens, collate
+from small import variant
+
+
+class Mean(Encoder):
+    """The mean of the tokens, with a penalty that is known."""
+
+    def forward(self, inputs, mask, *, trace=False):
+        mean = (inputs * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+        return Encoding(mean, mask.sum(1).to(inputs.dtype), mask.sum(1))
+
+
+@pytest.fixture
+def model():
+    vectors = TokenVectors(torch.randn(3, 5), trainable=True)
+    return Model(["a", "b", "c"], vectors, Mean(4), Head(4, 2), width=4, dropout=0.5)
+
+
+# Vectors of tokens.
+
+
+def test_each_token_has_its_vector_and_all_unknown_ones_share_one():
+    vectors = TokenVectors(torch.arange(6.0).reshape(3, 2), trainable=True)
+    found = vectors(torch.tensor([[RESERVED, RESERVED + 2, UNKNOWN], [UNKNOWN, RESERVED + 1, PADDING]]))
+    assert found[0, 0].tolist() == [0, 1]
+    assert found[0, 1].tolist() == [4, 5]
+    assert found[1, 1].tolist() == [2, 3]
+    assert torch.equal(found[0, 2], vectors.unknown)
+    assert torch.equal(found[1, 0], vectors.unknown)
+
+
+@pytest.mark.parametrize("trainable", [True, False])
+def test_the_unknown_vector_is_trained_even_when_the_others_are_not(trainable):
+    vectors = TokenVectors(torch.randn(3, 2), trainable)
+    vectors(torch.tensor([[UNKNOWN, RESERVED + 1, UNKNOWN]])).sum().backward()
+    assert vectors.unknown.grad.tolist() == [2, 2]
+    if trainable:
+        assert vectors.weight.grad.tolist() == [[0, 0], [1, 1], [0, 0]]
+    else:
+        assert vectors.weight.grad is None
+
+
+def test_the_unknown_vector_is_about_as_long_as_the_others():
+    large, small = (TokenVectors(torch.randn(200, 300) * scale, True).unknown.std() for scale in (50.0, 0.01))
+    assert large.item() == pytest.approx(50, rel=0.2)
+    assert small.item() == pytest.approx(0.01, rel=0.2)
+
+
+def test_a_single_number_is_vector_enough():
+    assert TokenVectors(torch.ones(1, 1), True).unknown.isfinite().all()
+
+
+def test_vectors_keep_their_precision():
+    assert TokenVectors(torch.randn(3, 2, dtype=torch.float64), True).unknown.dtype == torch.float64
+
+
+# Heads.
+
+
+@pytest.mark.parametrize(("layers", "shapes"), [(1, [(3, 4)]), (2, [(4, 4), (3, 4)])])
+def test_a_head_has_one_or_two_layers(layers, shapes):
+    head = Head(4, 3, layers=layers)
+    assert [tuple(p.shape) for p in head.parameters() if p.dim() == 2] == shapes
+    assert head(torch.randn(7, 4)).shape == (7, 3)
+
+
+def test_a_head_for_pairs_sees_both_their_distance_and_their_product():
+    head = Head(2, 2, arity=2, layers=1)
+    seen = []
+    head.layers[-1].register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    head.eval()(torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 5.0]]))
+    assert seen[0].tolist() == [[1, -2, 3, 5, 2, 7, 3, -10]]
+
+
+def test_a_head_drops_out_in_training_only():
+    head, vector = Head(50, 4, dropout=0.5), torch.randn(1, 50)
+    assert not torch.equal(head(vector), head(vector))
+    head.eval()
+    assert torch.equal(head(vector), head(vector))
+
+
+# The whole.
+
+
+def test_a_loss_is_the_cross_entropy_and_the_mean_penalty_of_the_sequences():
+    logits, labels = torch.randn(3, 4), torch.tensor([0, 3, 1])
+    encodings = tuple(
+        Encoding(torch.zeros(3, 2), torch.tensor(penalty), torch.ones(3))
+        for penalty in ([1.0, 2, 3], [0.0, 0, 6])
+    )
+    wanted = nn.functional.cross_entropy(logits, labels).item() + (2 + 2) / 2
+    assert Output(logits, encodings).loss(labels).item() == pytest.approx(wanted)
+
+
+def test_vectors_of_any_size_are_mapped_to_the_models_width(model):
+    assert model.project.weight.shape == (4, 5)
+    output = model(collate([Example((("a", "b"),), 0), Example((("c",),), 1)], model.vocabulary))
+    assert output.logits.shape == (2, 2)
+    assert output.encodings[0].vector.shape == (2, 4)
+
+
+def test_probabilities_are_those_of_each_sequence_on_its_own(model):
+    sequences = [["a"], ["b", "c", "x"], ["c", "c"]]
+    together = model.probabilities(sequences)
+    alone = torch.cat([model.probabilities([sequence]) for sequence in sequences])
+    torch.testing.assert_close(together, alone)
+    torch.testing.assert_close(together.sum(1), torch.ones(3))
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_asking_neither_learns_nor_drops_out_nor_changes_the_mode(model, mode):
+    model.train(mode)
+    one, two = model.ask([["a", "b"]]), model.ask([["a", "b"]])
+    assert torch.equal(one.logits, two.logits)
+    assert not one.logits.requires_grad
+    assert model.training is mode
+
+
+def test_the_mode_is_put_back_when_asking_fails(model):
+    model.encoder.forward = lambda *_, **__: None
+    with pytest.raises(ContractError, match="encoder Mean returned a NoneType, not an Encoding"):
+        model.ask([["a"]])
+    assert model.training
+
+
+def test_asking_about_nothing_is_an_error(model):
+    with pytest.raises(InputError, match="sequence 0 is empty"):
+        model.ask([[]])
+
+
+@pytest.mark.parametrize("task", ["letters", "pairs"])
+def test_traces_are_given_when_asked_for(task):
+    model = variant(f"task={task}").model
+    columns = [[["a", "b", "c"], ["d"]]] * (2 if task == "pairs" else 1)
+    assert all(encoding.trace is None for encoding in model.ask(*columns).encodings)
+    for encoding in model.ask(*columns, trace=True).encodings:
+        assert encoding.trace.mask.tolist() == [[True, True, True], [True, False, False]]
+
+
+def test_padding_changes_no_answer():
+    model = variant().model.eval()
+    ids = model.vocabulary.encode([["a", "b", "c"]])
+    padded = Tokens(nn.functional.pad(ids.ids, (0, 4)), nn.functional.pad(ids.mask, (0, 4)))
+    batch = collate([Example((("a", "b", "c"),), 0)], model.vocabulary)
+    with torch.no_grad():
+        one, two = model(batch).logits, model(type(batch)((padded,), batch.labels)).logits
+    torch.testing.assert_close(one, two, atol=1e-6, rtol=0)

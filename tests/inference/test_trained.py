@@ -1,0 +1,329 @@
+"""Trained models: what they answer, wherever they are."""
+
+import random
+import shutil
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import small
+from crvnn_core import (
+    CrvnnError,
+    Encoder,
+    Encoding,
+    InputError,
+    SpecError,
+    TrainedModel,
+    UnknownNameError,
+    create_plugin_manager,
+    hookimpl,
+    load,
+    read_catalog,
+    train,
+)
+from crvnn_core.trees import Tree
+from small import Letters, catalog_with, leaves, variant
+
+TEXTS = ["a b", "c d e f", "f", "b b b", "e a c d", "d", "c c a"]
+
+
+def test_the_label_is_the_most_probable_class(letters):
+    for answer in letters.predict(TEXTS):
+        assert set(answer.probabilities) == {"no", "yes"}
+        assert sum(answer.probabilities.values()) == pytest.approx(1)
+        assert answer.probabilities[answer.label] == max(answer.probabilities.values())
+
+
+def test_a_trained_model_knows_what_it_learnt(letters):
+    answers = [answer.label for answer in letters.predict(TEXTS)]
+    right = [answer == ("yes" if "a" in text else "no") for answer, text in zip(answers, TEXTS, strict=True)]
+    assert sum(right) >= 6
+
+
+def test_answers_are_those_of_the_model(letters):
+    sequences = [text.split() for text in TEXTS]
+    chances = letters.model.probabilities(sequences)
+    for answer, row in zip(letters.predict(TEXTS), chances.tolist(), strict=True):
+        assert list(answer.probabilities.values()) == pytest.approx(row, abs=1e-6)
+
+
+def assert_same(one, two):
+    assert one.label == two.label
+    assert one.probabilities == pytest.approx(two.probabilities, abs=1e-5)
+    assert all(map(Tree.same, one.trees, two.trees))
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.lists(st.sampled_from("abcdefxyz"), min_size=1, max_size=12), min_size=1, max_size=6),
+    st.randoms(),
+)
+def test_neither_other_texts_nor_their_order_change_an_answer(letters, sequences, generator):
+    texts = [" ".join(sequence) for sequence in sequences]
+    alone = {text: letters.predict([text])[0] for text in texts}
+    shuffled = generator.sample(texts, len(texts))
+    for text, answer in zip(shuffled, letters.predict(shuffled), strict=True):
+        assert_same(answer, alone[text])
+
+
+def test_more_texts_than_go_through_the_model_at_a_time_keep_their_order(letters, monkeypatch):
+    generator = random.Random(0)
+    texts = [" ".join(generator.choices("abcdef", k=generator.randint(1, 9))) for _ in range(30)]
+    whole = letters.predict(texts)
+    monkeypatch.setattr("crvnn_core.inference.trained._TOKENS", 20)
+    for one, two in zip(letters.predict(texts), whole, strict=True):
+        assert_same(one, two)
+    for text, answer in zip(texts, whole, strict=True):
+        assert leaves(answer.tree) == text.split()
+
+
+def test_no_texts_have_no_answers(letters):
+    assert letters.predict([]) == []
+
+
+def test_words_never_met_share_one_meaning(letters):
+    one, two = letters.predict(["a zebra", "a yak"])
+    assert one.probabilities == two.probabilities
+    assert (one.tree.nested(), two.tree.nested()) == (("a", "zebra"), ("a", "yak"))
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+def test_an_empty_text_is_refused_by_its_place(letters, text):
+    with pytest.raises(InputError, match=r"^text 2 is empty: there is nothing to predict$"):
+        letters.predict(["a", text])
+
+
+def test_one_text_instead_of_a_list_is_refused(letters):
+    with pytest.raises(InputError, match=r"predict takes a list of texts: \['a b'\]"):
+        letters.predict("a b")
+
+
+def test_pairs_are_asked_for_in_pairs(pairs):
+    questions = [("a b", "a c d"), ("c", "d"), ("e f e f", "e")]
+    answers = pairs.predict(questions)
+    chances = pairs.model.probabilities(
+        *([t.split() for t in column] for column in zip(*questions, strict=True))
+    )
+    for question, answer, row in zip(questions, answers, chances.tolist(), strict=True):
+        assert [leaves(tree) for tree in answer.trees] == [text.split() for text in question]
+        assert answer.tree == answer.trees[0]
+        assert list(answer.probabilities.values()) == pytest.approx(row, abs=1e-5)
+
+
+def test_the_two_of_a_pair_are_not_mixed_up(pairs):
+    one, two = pairs.predict([("a b c", "f"), ("f", "a b c")])
+    assert [leaves(tree) for tree in one.trees] == [["a", "b", "c"], ["f"]]
+    assert one.probabilities != pytest.approx(two.probabilities, abs=1e-5)
+
+
+@pytest.mark.parametrize(("which", "text"), [("pairs", "a b"), ("pairs", ("a",)), ("letters", ("a", "b"))])
+def test_a_text_for_a_pair_or_a_pair_for_a_text_is_refused(which, text, request):
+    with pytest.raises(InputError, match=r"text 1: the task asks for a (pair of texts|text), not for "):
+        request.getfixturevalue(which).predict([text])
+
+
+def test_half_a_pair_that_is_empty_is_refused(pairs):
+    with pytest.raises(InputError, match="text 1 is empty"):
+        pairs.predict([("a", " ")])
+
+
+def test_what_a_task_says_against_a_text_names_its_place(letters_run, small_catalog):
+    trained = load(letters_run, small_catalog)
+
+    def refuse(text):
+        raise InputError("a bracket is missing")
+
+    trained.task.tokenize = refuse
+    with pytest.raises(InputError, match=r"^text 1: a bracket is missing$"):
+        trained.predict(["a"])
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from("abcdefx"), min_size=1, max_size=15))
+def test_trees_are_well_formed_over_all_tokens(letters, tokens):
+    (answer,) = letters.predict([" ".join(tokens)])
+    assert leaves(answer.tree) == tokens
+
+
+class Flat(Encoder):
+    """Has no tree to show."""
+
+    def forward(self, inputs, mask, *, trace=False):
+        mean = (inputs * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+        return Encoding(mean, inputs.new_zeros(len(inputs)), torch.ones(len(inputs), dtype=torch.long))
+
+
+def test_an_encoder_without_a_trace_has_no_trees(tmp_path):
+    train(variant("training.steps=1", encoder=Flat), tmp_path / "run")
+    (answer,) = load(tmp_path / "run", catalog_with(encoder=Flat)).predict(["a b"])
+    assert answer.trees == (None,)
+    assert answer.tree is None
+
+
+# Where the model and its data are.
+
+
+class Stored(Letters):
+    """Keeps its examples, vocabulary and classes in a file, which is read when they are asked for.
+
+    :param path: of the file.
+    """
+
+    splits = ("train", "dev")
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    @property
+    def vocabulary(self):
+        return self.__dict__.get("words") or sorted(
+            {t for e in self.examples("train", 0) for t in e.sequences[0]}
+        )
+
+    @vocabulary.setter
+    def vocabulary(self, words):
+        self.__dict__["words"] = words
+
+    def examples(self, split, seed):
+        from pathlib import Path
+
+        return self.read(Path(self.path))
+
+
+def test_a_run_moved_elsewhere_without_its_data_answers_the_same(tmp_path):
+    data, home = tmp_path / "data.tsv", tmp_path / "run"
+    data.write_text("".join(f"{'yes' if 'a' in text else 'no'}\t{text}\n" for text in TEXTS * 3))
+    train(variant(f"task.path={data}", task=Stored), home)
+    catalog = catalog_with(task=Stored)
+    here = load(home, catalog)
+    before, score = here.predict(TEXTS), here.evaluate(here.examples("dev"))
+    moved = tmp_path / "far" / "away"
+    moved.parent.mkdir()
+    shutil.move(home, moved)
+    data.rename(tmp_path / "moved.tsv")
+    there = load(moved, catalog)
+    for one, two in zip(there.predict(TEXTS), before, strict=True):
+        assert one == two  # bit for bit
+    with pytest.raises(OSError, match=r"data\.tsv"):
+        there.examples("dev")
+    found = load(moved, catalog, [f"task.path={tmp_path / 'moved.tsv'}"])
+    assert found.evaluate(found.examples("dev")) == score
+
+
+def test_what_trained_a_model_need_not_be_there_when_it_is_used(tmp_path):
+    def descent(params: object) -> torch.optim.Optimizer:
+        return torch.optim.SGD(params, lr=0.1)
+
+    class Silent(small.Notebook):
+        pass
+
+    assembly = variant("training.steps=1", optimizer=descent, observer=Silent)
+    train(assembly, tmp_path / "run")
+    assert 'name = "mine"' in (tmp_path / "run" / "spec.toml").read_text()
+    assert load(tmp_path / "run", catalog_with()).predict(["a"])[0].probabilities
+
+
+def test_a_part_of_the_model_that_is_not_installed_is_named(tmp_path):
+    train(variant("training.steps=1", encoder=Flat), tmp_path / "run")
+    with pytest.raises(SpecError, match=r"spec\.toml:\d+ \[model\.encoder.*no encoder is called 'mine'"):
+        load(tmp_path / "run", catalog_with())
+
+
+@pytest.mark.parametrize("text", ["model.width=9", "seed=3", "training.batch=2"])
+def test_only_the_settings_of_the_task_can_change(letters_run, small_catalog, text):
+    with pytest.raises(SpecError, match=rf"--set {text}: only the task's settings can change"):
+        load(letters_run, small_catalog, [text])
+
+
+def test_settings_of_the_task_reach_it(letters_run, small_catalog):
+    assert load(letters_run, small_catalog, ["task.rows=7"]).task.rows == 7
+    with pytest.raises(SpecError, match="has no parameter 'row'"):
+        load(letters_run, small_catalog, ["task.row=7"])
+
+
+def test_a_model_is_loaded_ready_to_be_asked(letters):
+    assert not letters.model.training
+    assert letters.task.classes == ("no", "yes")
+
+
+# Evaluation.
+
+
+def test_a_split_is_evaluated_in_all_and_by_group(letters):
+    result = letters.evaluate(letters.examples("test"))
+    assert result.total.examples == 20
+    assert list(result.buckets) == ["1", "2", "3", "4"]
+
+
+def test_a_file_is_evaluated_like_a_split(letters, tmp_path):
+    path = tmp_path / "mine.tsv"
+    lines = [
+        f"{letters.task.classes[e.label]}\t{' '.join(e.sequences[0])}\n"
+        for e in letters.task.examples("test", 0)
+    ]
+    path.write_text("".join(lines))
+    assert letters.evaluate(letters.examples(path=path)) == letters.evaluate(letters.examples("test"))
+    path.write_text("".join(lines) + "maybe\ta b\n")
+    with pytest.raises(CrvnnError, match=r"mine\.tsv:21: expected a label"):
+        letters.examples(path=path)
+
+
+def test_a_file_that_a_task_cannot_read_is_a_clear_error(letters_run, tmp_path):
+    class Closed(Letters):
+        read = Letters.__mro__[1].read
+
+    trained = load(letters_run, catalog_with())
+    trained.task.__class__ = Closed
+    with pytest.raises(CrvnnError, match="this task reads no files"):
+        trained.examples(path=tmp_path / "x")
+
+
+def test_an_unknown_split_is_named(letters):
+    with pytest.raises(UnknownNameError, match=r"no split is called 'tset'\. Did you mean 'test'\?"):
+        letters.examples("tset")
+
+
+# Models that plug-ins bring along.
+
+
+def offering(path, name="spellbound"):
+    class Brought:
+        @hookimpl
+        def crvnn_models(self):
+            return [TrainedModel(name, str(path), summary="knows its letters")]
+
+    return read_catalog(create_plugin_manager(small, Brought()))
+
+
+def test_a_model_of_a_plug_in_is_found_by_its_name(letters_run, letters):
+    brought = load("spellbound", offering(letters_run))
+    assert brought.predict(TEXTS) == letters.predict(TEXTS)
+
+
+def test_a_directory_goes_before_a_model_of_the_same_name(letters_run, tmp_path, monkeypatch):
+    shutil.copytree(letters_run, tmp_path / "spellbound")
+    monkeypatch.chdir(tmp_path)
+    assert load("spellbound", offering(tmp_path / "nowhere")).predict(["a"])
+
+
+def test_installed_models_are_named_when_a_run_is_not_found(letters_run):
+    with pytest.raises(
+        CrvnnError, match=r"spelbound: there is no such run directory\..*installed: .*spellbound"
+    ):
+        load("spelbound", offering(letters_run))
+
+
+def test_a_model_whose_directory_is_gone_is_a_clear_error(tmp_path):
+    with pytest.raises(CrvnnError, match=r"nowhere: there is no such directory"):
+        load("spellbound", offering(tmp_path / "nowhere"))
+
+
+def test_predictions_are_the_same_after_training_in_64_bits(tmp_path):
+    assembly = variant('training.precision="64"')
+    train(assembly, tmp_path / "run")
+    (answer,) = load(tmp_path / "run", catalog_with()).predict(["a b c"])
+    wanted = assembly.model.probabilities([["a", "b", "c"]])[0].tolist()
+    assert list(answer.probabilities.values()) == pytest.approx(wanted, abs=1e-5)

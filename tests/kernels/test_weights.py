@@ -1,0 +1,245 @@
+"""Weights that kernels use in many steps: one gradient of them for all steps, and turned once a recursion."""
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from crvnn_core.kernels import without
+from crvnn_core.kernels.along import along
+from crvnn_plugins.cells.gated import GatedCell
+from crvnn_plugins.retrievers.dense import AdhocDense
+from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_plugins.scorers import WindowScorer
+from twins import assert_close, batch, encoder_of, graph, needs_kernels, numbers
+
+
+def _weighed(module):
+    """A loss in which a module takes part several times, each time with other numbers of rows."""
+    total = 0.0
+    for number, rows in enumerate((3, 600, 1, 40, 1100, 7)):
+        values = numbers((1, rows, module.width), number)
+        if isinstance(module, GatedCell):
+            found = module(values, values.flip(1))
+        else:
+            near = Adhoc()(torch.full((1, rows), 0.5), torch.ones(1, rows, dtype=torch.bool))
+            found = module(values, near, values[..., 0].sigmoid()) * (number + 1)
+        total = total + (found * found.detach().cos()).sum()
+    return total
+
+
+SHARED = {
+    "gated": lambda: GatedCell(6),
+    "window": lambda: WindowScorer(6, 5, 3),
+    "plain window": lambda: WindowScorer(6, 3, 0),
+}
+
+
+def _trained_parts(module):
+    return [p for name, p in module.named_parameters() if not name.startswith("leaf")]
+
+
+def _by_torch(module):
+    with without():
+        return torch.autograd.grad(_weighed(module), _trained_parts(module))
+
+
+@pytest.fixture(params=SHARED)
+def shared(request):
+    module = SHARED[request.param]()
+    return module, _by_torch(module)
+
+
+def _assert_all_close(got, right):
+    for one, other in zip(got, right, strict=True):
+        assert_close(one, other)
+
+
+@needs_kernels
+def test_all_steps_share_one_gradient_of_the_weights(shared):
+    module, right = shared
+    loss = _weighed(module)
+    assert sum("Share" in name for name in graph(loss.grad_fn)) == 1
+    loss.backward()
+    _assert_all_close([p.grad for p in _trained_parts(module)], right)
+
+
+@needs_kernels
+def test_a_graph_can_be_gone_through_again(shared):
+    module, right = shared
+    loss = _weighed(module)
+    for _ in range(3):
+        _assert_all_close(torch.autograd.grad(loss, _trained_parts(module), retain_graph=True), right)
+
+
+@needs_kernels
+def test_gradients_of_two_graphs_add_up(shared):
+    module, right = shared
+    losses = [_weighed(module), 2 * _weighed(module)]  # both live at once
+    for loss in losses:
+        loss.backward()
+    _assert_all_close([p.grad / 3 for p in _trained_parts(module)], right)
+
+
+@needs_kernels
+def test_gradients_of_some_weights_can_be_asked_for(shared):
+    module, right = shared
+    loss = _weighed(module)
+    for number, weight in enumerate(_trained_parts(module)):
+        (got,) = torch.autograd.grad(loss, weight, retain_graph=True)
+        assert_close(got, right[number])
+
+
+@needs_kernels
+def test_gradients_of_inputs_alone_leave_nothing_behind(shared):
+    module, right = shared
+    inputs = numbers((1, 9, module.width), 1).requires_grad_()
+    near = along(torch.ones(1, 9))
+    extra = module(inputs, inputs) if isinstance(module, GatedCell) else module(inputs, near, inputs[..., 0])
+    loss = _weighed(module) + extra.sum() * 0
+    torch.autograd.grad(loss, inputs, retain_graph=True)
+    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
+
+
+@needs_kernels
+def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(shared):
+    module, right = shared
+    loss = _weighed(module)
+    inputs = numbers((1, 5, module.width), 3).requires_grad_()
+
+    def fail(gradient):
+        raise ValueError("no more")
+
+    first = inputs * 1
+    first.register_hook(fail)
+    if isinstance(module, GatedCell):
+        broken = module(first, first).sum()
+    else:
+        broken = module(first, along(torch.ones(1, 5)), first[..., 0]).sum()
+    with pytest.raises(ValueError, match="no more"):
+        (loss + broken).backward(retain_graph=True)
+    module.zero_grad()
+    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
+
+
+@needs_kernels
+def test_weights_that_were_exchanged_are_other_weights(shared):
+    module, _ = shared
+    before = _weighed(module)
+    with torch.no_grad():
+        for weight in _trained_parts(module):
+            weight.data = weight.data * 2
+    right = _by_torch(module)
+    loss = _weighed(module)
+    assert before.grad_fn is not None  # the first graph is still there
+    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
+
+
+@needs_kernels
+def test_weights_that_are_changed_before_the_backward_pass_are_noticed(shared):
+    module, _ = shared
+    loss = _weighed(module)
+    with torch.no_grad():
+        for weight in _trained_parts(module):
+            weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@needs_kernels
+def test_features_that_are_changed_before_the_backward_pass_are_noticed():
+    scorer = WindowScorer(6, 5, 3)
+    loss = _weighed(scorer)
+    with torch.no_grad():
+        scorer.composed.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@needs_kernels
+def test_weights_go_when_nobody_needs_them_any_more():
+    cell = GatedCell(6)
+    loss = _weighed(cell)
+    loss.backward()
+    weight = weakref.ref(cell.expand.weight)
+    del loss, cell
+    gc.collect()
+    assert weight() is None
+
+
+@needs_kernels
+def test_a_scorer_that_nobody_listens_to_has_no_gradient():
+    scorer, values = WindowScorer(6, 5, 3), numbers((1, 9, 6), 0).requires_grad_()
+    near = along(torch.full((1, 9), 0.5))
+    scorer(values, near, torch.ones(1, 9))
+    (near.left(values) * numbers((1, 9, 6), 1)).sum().backward()  # it was made along with the scores
+    assert scorer.convolution.weight.grad is None
+    with without():
+        right = values.detach().requires_grad_()
+        near = AdhocDense()(torch.full((1, 9), 0.5), torch.ones(1, 9, dtype=torch.bool))
+        (near.left(right) * numbers((1, 9, 6), 1)).sum().backward()
+    assert_close(values.grad, right.grad)
+
+
+@needs_kernels
+def test_batches_of_gradients_are_refused_with_a_way_out():
+    cell, values = GatedCell(3), numbers((2, 3), 0).requires_grad_()
+    many = torch.ones(4, 2, 3)
+    with pytest.raises(RuntimeError, match=r"one gradient at a time.*CRVNN_NATIVE=0"):
+        torch.autograd.grad(cell(values, values), values, many, is_grads_batched=True)
+
+
+@needs_kernels
+def test_two_threads_do_not_mix_their_gradients(shared):
+    module, right = shared
+    losses = [_weighed(module) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda loss: torch.autograd.grad(loss, _trained_parts(module)), losses))
+    for got in found:
+        _assert_all_close(got, right)
+
+
+# Weights that are turned once a recursion
+
+
+@needs_kernels
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("how", ["in place", "data", "exchanged"])
+def test_weights_that_change_between_recursions_are_noticed(catalog, hard, how):
+    encoder = encoder_of(catalog, "paper")
+    encoder.hard = hard
+    inputs, mask = batch()
+    kept = encoder(inputs, mask)  # its graph lives on
+    with torch.no_grad():
+        for layer in (encoder.cell.expand, encoder.cell.gates, encoder.scorer.convolution):
+            if how == "in place":
+                layer.weight.mul_(0.5)
+            elif how == "data":
+                layer.weight.data.mul_(0.5)
+            else:
+                layer.weight = torch.nn.Parameter(layer.weight * 0.5)
+    got = encoder(inputs, mask)
+    with without():
+        right = encoder(inputs, mask)
+    assert_close(got.vector, right.vector)
+    assert not torch.equal(kept.vector, got.vector)
+
+
+@needs_kernels
+def test_what_was_made_of_weights_is_gone_after_a_recursion_that_failed(catalog):
+    encoder = encoder_of(catalog, "paper")
+    inputs, mask = batch()
+
+    def fail(*_):
+        raise ValueError("no more")
+
+    handle = encoder.halting.register_forward_hook(fail)
+    with pytest.raises(ValueError, match="no more"):
+        encoder(inputs, mask)
+    handle.remove()
+    cell, children = encoder.cell, numbers((40, encoder.width), 1)
+    with torch.no_grad():
+        cell.expand.weight.data.mul_(0.5)
+        assert_close(cell(children, children), cell.written_out(children, children))

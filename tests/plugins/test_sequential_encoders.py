@@ -1,0 +1,185 @@
+"""The LSTM and the Transformer against their equations, one sequence at a time."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from crvnn_plugins.encoders.sequential import LSTMEncoder, TransformerEncoder, packed, positions
+
+WIDTH = 8
+LENGTHS = [3, 11, 1, 11, 6]
+
+
+def batch_of(lengths=LENGTHS, dtype=torch.float32):
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    return torch.randn(*mask.shape, WIDTH, dtype=dtype), mask
+
+
+def slow_lstm(lstm, inputs):
+    """The last output for one sequence [n, d]."""
+    for layer in range(lstm.num_layers):
+        of_input, of_state, bias, other = (
+            getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        state = memory = torch.zeros(WIDTH)
+        outputs = []
+        for token in inputs:
+            take, keep, new, show = (of_input @ token + bias + of_state @ state + other).chunk(4)
+            memory = torch.sigmoid(keep) * memory + torch.sigmoid(take) * torch.tanh(new)
+            state = torch.sigmoid(show) * torch.tanh(memory)
+            outputs.append(state)
+        inputs = torch.stack(outputs)
+    return inputs[-1]
+
+
+def slow_attention(attention, x):
+    """Attention of a sequence [n, d] to itself, head by head."""
+    queries, keys, values = F.linear(x, attention.in_proj_weight, attention.in_proj_bias).chunk(3, -1)
+    size = WIDTH // attention.num_heads
+    heads = []
+    for begin in range(0, WIDTH, size):
+        q, k, v = (part[:, begin : begin + size] for part in (queries, keys, values))
+        heads.append(torch.softmax(q @ k.t() / math.sqrt(size), -1) @ v)
+    return attention.out_proj(torch.cat(heads, -1))
+
+
+def slow_transformer(encoder, inputs):
+    """The mean of the outputs for one sequence [n, d]."""
+    x = inputs + positions(len(inputs), WIDTH, inputs)
+    for layer in encoder.stack.layers:
+        x = x + slow_attention(layer.self_attn, layer.norm1(x))
+        x = x + layer.linear2(F.gelu(layer.linear1(layer.norm2(x))))
+    return encoder.stack.norm(x).mean(0)
+
+
+ENCODERS = {
+    "one LSTM": (lambda: LSTMEncoder(WIDTH), lambda e, x: slow_lstm(e.lstm, x)),
+    "three LSTMs": (lambda: LSTMEncoder(WIDTH, layers=3), lambda e, x: slow_lstm(e.lstm, x)),
+    "Transformer": (lambda: TransformerEncoder(WIDTH), slow_transformer),
+    "Transformer of one head": (lambda: TransformerEncoder(WIDTH, layers=1, heads=1), slow_transformer),
+}
+
+
+@pytest.fixture(params=list(ENCODERS))
+def encoder_and_slow(request):
+    make, slow = ENCODERS[request.param]
+    return make(), slow
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, [7], [4, 4]])
+def test_vectors_and_gradients_are_those_of_the_equations(encoder_and_slow, lengths):
+    encoder, slow = encoder_and_slow
+    inputs, mask = batch_of(lengths)
+    weights = torch.randn(len(lengths), WIDTH)
+    encoding = encoder(inputs, mask)
+    want = torch.stack([slow(encoder, row[:n]) for row, n in zip(inputs, lengths, strict=True)])
+    torch.testing.assert_close(encoding.vector, want, atol=1e-5, rtol=1e-5)
+    assert encoding.steps.tolist() == lengths
+    assert encoding.penalty.tolist() == [0.0] * len(lengths)
+    ours, theirs = (
+        torch.autograd.grad((vector * weights).sum(), list(encoder.parameters()))
+        for vector in (encoding.vector, want)
+    )
+    for one, two in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
+
+
+def test_evaluation_without_gradients_gives_the_same_vectors(encoder_and_slow):
+    encoder, _ = encoder_and_slow
+    batch = batch_of()
+    trained = encoder(*batch).vector
+    with torch.no_grad():
+        torch.testing.assert_close(encoder.eval()(*batch).vector, trained, atol=1e-5, rtol=0)
+
+
+def test_neither_padding_nor_the_order_of_the_batch_changes_a_vector(encoder_and_slow):
+    encoder, _ = encoder_and_slow
+    inputs, mask = batch_of()
+    together = encoder(inputs, mask).vector
+    more = encoder(F.pad(inputs, (0, 0, 0, 4), value=torch.nan), F.pad(mask, (0, 4))).vector
+    torch.testing.assert_close(more, together, atol=1e-5, rtol=0)
+    turned = encoder(inputs.flip(0), mask.flip(0)).vector.flip(0)
+    torch.testing.assert_close(turned, together, atol=1e-5, rtol=0)
+
+
+def test_nothing_under_padding_reaches_a_gradient(encoder_and_slow):
+    encoder, _ = encoder_and_slow
+    inputs, mask = batch_of()
+    inputs = inputs.masked_fill(~mask.unsqueeze(-1), torch.nan).requires_grad_()
+    encoder(inputs, mask).vector.square().sum().backward()
+    assert bool((inputs.grad[~mask] == 0).all())
+    assert all(bool(p.grad.isfinite().all()) for p in encoder.parameters())
+
+
+def test_the_order_of_tokens_matters(encoder_and_slow):
+    encoder, _ = encoder_and_slow
+    inputs, mask = batch_of([9])
+    assert not torch.allclose(encoder(inputs, mask).vector, encoder(inputs.flip(1), mask).vector, atol=1e-3)
+
+
+def test_a_model_in_float64_gives_float64(encoder_and_slow):
+    encoder, _ = encoder_and_slow
+    assert encoder.double()(*batch_of(dtype=torch.float64)).vector.dtype == torch.float64
+
+
+def test_packing_goes_position_by_position_from_the_longest():
+    inputs, _ = batch_of([2, 3, 1])
+    pack = packed(inputs, [2, 3, 1])
+    order = [(1, 0), (0, 0), (2, 0), (1, 1), (0, 1), (1, 2)]
+    assert torch.equal(pack.data, torch.stack([inputs[row, place] for row, place in order]))
+    assert pack.batch_sizes.tolist() == [3, 2, 1]
+    assert pack.unsorted_indices.tolist() == [1, 0, 2]
+
+
+def test_packing_leaves_a_batch_without_padding_in_its_order():
+    inputs, _ = batch_of([2, 2, 2])
+    pack = packed(F.pad(inputs, (0, 0, 0, 3)), [2, 2, 2])
+    assert torch.equal(pack.data, inputs.transpose(0, 1).reshape(6, WIDTH))
+    assert pack.batch_sizes.tolist() == [3, 3]
+    assert pack.unsorted_indices is None
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 8])
+def test_positions_are_sines_and_cosines_for_any_width_and_length(width):
+    found = positions(3000, width, torch.empty(0))
+    assert found.shape == (3000, width)
+    torch.testing.assert_close(found[:, 0], torch.arange(3000.0).sin())
+    half = (width + 1) // 2
+    for place in range(half, width):  # each sine that has a cosine lies on the unit circle with it
+        square = found[:, place - half] ** 2 + found[:, place] ** 2
+        torch.testing.assert_close(square, torch.ones(3000))
+    if width > 1:
+        assert len(found.unique(dim=0)) == 3000  # no two places look alike
+
+
+def test_layers_of_the_transformer_begin_with_weights_of_their_own():
+    one, two = TransformerEncoder(WIDTH).stack.layers
+    for name in ("linear1.weight", "linear2.weight", "self_attn.in_proj_weight"):
+        assert not torch.equal(one.get_parameter(name), two.get_parameter(name))
+
+
+def test_dropout_is_for_training_alone():
+    for encoder in (LSTMEncoder(WIDTH, layers=2, dropout=0.5), TransformerEncoder(WIDTH, dropout=0.5)):
+        batch = batch_of()
+        assert not torch.equal(encoder(*batch).vector, encoder(*batch).vector)
+        encoder.eval()
+        assert torch.equal(encoder(*batch).vector, encoder(*batch).vector)
+
+
+@pytest.mark.parametrize(
+    ("build", "settings"),
+    [
+        (LSTMEncoder, {"layers": 0}),
+        (LSTMEncoder, {"dropout": 0.5}),
+        (LSTMEncoder, {"dropout": 2.0, "layers": 2}),
+        (TransformerEncoder, {"layers": 0}),
+        (TransformerEncoder, {"heads": 3}),
+        (TransformerEncoder, {"heads": 0}),
+        (TransformerEncoder, {"dropout": -1.0}),
+    ],
+)
+def test_a_bad_setting_is_named(build, settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        build(WIDTH, **settings)

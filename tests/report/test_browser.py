@@ -1,0 +1,58 @@
+"""The report in a browser: from disk, without a network, at every width, in the light and in the dark."""
+
+import pytest
+
+from browser import opened
+from crvnn_core.cli.session import counting
+from crvnn_report.collection import gather
+from crvnn_report.page import page
+
+TEXT = "a b c d e f a b c d e f a b c d"
+
+
+@pytest.fixture(scope="module")
+def address(small_catalog, letters_run, tmp_path_factory):
+    """A page on disk."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page(gather([str(letters_run)], small_catalog, counting, texts=[TEXT])), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_opens_from_disk_without_a_network_and_fits(address, width, dark):
+    with opened(width=width, dark=dark, offline=True) as shown:
+        requests = []
+        shown.on("request", lambda request: requests.append(request.url))
+        shown.goto(address)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert requests == [address]
+        shown.wait_for_function("document.querySelector('.tree').tabIndex === (innerWidth < 640 ? 0 : -1)")
+        light = shown.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, light[4:-1].split(","))) < 380) == dark
+
+
+def test_what_is_pointed_at_says_what_it_is(address):
+    with opened(address, offline=True) as shown:
+        shown.locator("#examples .matrix g").first.hover()
+        assert shown.locator("#tip").inner_text() == "a, step start: e = 1.000"
+        shown.locator("h1").hover()
+        assert shown.locator("#tip").is_hidden()
+
+
+def test_everything_is_there_without_scripts(address):
+    with opened(address, offline=True, java_script_enabled=False) as shown:
+        assert shown.locator("#examples svg.crvnn-tree").first.is_visible()
+        assert shown.locator("#learning svg.chart").count() == 4
+
+
+def test_on_paper_everything_is_open_and_nothing_is_cut_off(address):
+    with opened(address, width=700, dark=True, offline=True) as shown:
+        shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+        shown.emulate_media(media="print", color_scheme="light")
+        assert shown.locator("details:not([open])").count() == 0
+        assert shown.locator("nav").is_hidden()
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 700
+        shown.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert shown.locator("details:not([open])").count() > 0
+        assert len(shown.pdf()) > 10_000

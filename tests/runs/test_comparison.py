@@ -1,0 +1,303 @@
+"""``crvnn compare``: which runs belong together, what sets them apart, and what cannot be compared."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calling import run
+from crvnn_core import CrvnnError, InputError
+from crvnn_core.runs.comparison import Spread, compare, percent
+from crvnn_core.runs.records import Record, differences, flat, read_runs, shortened, variants
+from crvnn_core.runs.directory import RunDirectory
+from small import PLUGIN
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch, letters_run):
+    """Makes a run of another seed, with other settings and other results, out of a real one."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(name, seed=0, accuracy=0.5, changes=(), examples=20, splits=("dev", "test")):
+        shutil.copytree(letters_run, name, ignore=shutil.ignore_patterns("checkpoints"))
+        directory = RunDirectory(tmp_path / name)
+        text = directory.spec.read_text().replace("seed = 0\n", f"seed = {seed}\n", 1)
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        directory.spec.write_text(text)
+        score = {"examples": examples, "accuracy": accuracy, "loss": 1 - accuracy, "depth": 2.0}
+        result = {"total": score, "buckets": {"10": score, "2": score}}
+        directory.write_json(
+            directory.results, {"seed": seed, "step": 7, "splits": dict.fromkeys(splits, result)}
+        )
+        return name
+
+    return make
+
+
+@pytest.fixture
+def two_variants(made):
+    """Five seeds each of two variants, one in a group of seeds."""
+    wide = (("width = 8", "width = 16"),)
+    for seed in range(5):
+        made(f"wide/seed-{seed}", seed, 0.8 + seed / 100, wide)
+    shutil.copy("wide/seed-0/spec.toml", "wide/seeds.toml")
+    return [made(f"narrow-{seed}", seed, 0.6 + seed / 100) for seed in range(5)], "wide"
+
+
+# Grouping.
+
+
+def test_runs_that_differ_only_in_their_seed_are_one_variant(two_variants, small_catalog):
+    narrow, wide = two_variants
+    found, remarks = variants(read_runs([*narrow, wide], small_catalog))
+    assert [(variant.name, variant.seeds) for variant in found] == [("narrow-0 and 4 more", 5), ("wide", 5)]
+    assert remarks == []
+    assert found[1].values("test") == pytest.approx([0.8, 0.81, 0.82, 0.83, 0.84])
+
+
+def test_who_watches_and_how_often_is_saved_makes_no_other_variant(made, small_catalog):
+    made("a", 0)
+    made("b", 1, changes=[("save_every = 500", "save_every = 7")])
+    found, _ = variants(read_runs(["a", "b"], small_catalog))
+    assert [variant.seeds for variant in found] == [2]
+
+
+def test_another_version_makes_another_variant(made, small_catalog):
+    made("a", 0)
+    made("b", 1)
+    path = Path("b/environment.json")
+    environment = json.loads(path.read_text())
+    environment["packages"]["torch"] = "1.0"
+    path.write_text(json.dumps(environment))
+    found = compare(read_runs(["a", "b"], small_catalog))
+    assert list(found.differences) == ["version of torch"]
+
+
+def test_the_same_run_given_twice_counts_once(two_variants, small_catalog):
+    _, wide = two_variants
+    assert len(read_runs([wide, "wide/seed-1", wide], small_catalog)) == 5
+
+
+def test_a_copy_of_a_run_says_nothing_new_and_this_is_said(made, small_catalog):
+    made("a", 3)
+    made("b", 3)
+    found, remarks = variants(read_runs(["a", "b"], small_catalog))
+    assert found[0].seeds == 1
+    assert remarks == ["b has the spec and the seed of a; it is counted once."]
+
+
+def test_an_installed_model_is_compared_by_its_name(small_catalog):
+    found = compare(read_runs(["listops", "listops-guided"], small_catalog))
+    assert [variant.name for variant in found.variants] == ["listops", "listops-guided"]
+    assert found.differences["model.width"] == (64, 128)
+
+
+# What sets them apart.
+
+
+def test_a_components_name_stands_in_its_place():
+    spec = {"seed": 1, "model": {"width": 8, "cell": {"name": "gated", "hidden": 0}}}
+    assert flat(spec) == {"seed": 1, "model.width": 8, "model.cell": "gated", "model.cell.hidden": 0}
+
+
+def test_differences_keep_the_settings_of_a_part_together():
+    one = {"model.cell": "a", "model.width": 1, "training.steps": 1}
+    two = {"model.cell": "b", "model.width": 1, "training.steps": 2, "model.cell.hidden": 0}
+    assert list(differences([one, two]).items()) == [
+        ("model.cell", ("a", "b")),
+        ("model.cell.hidden", (None, 0)),
+        ("training.steps", (1, 2)),
+    ]
+
+
+def test_names_lose_the_directories_that_they_share():
+    assert shortened(["runs/a/x", "runs/a/y"]) == ["x", "y"]
+    assert shortened(["runs/a", "runs/a"]) == ["a", "a"]
+    assert shortened(["x", "runs/x"]) == ["x", "runs/x"]
+    assert shortened(["runs/only/"]) == ["only"]
+    assert shortened([]) == []
+
+
+# Tests.
+
+
+def test_two_variants_are_tested_against_each_other(two_variants, small_catalog):
+    narrow, wide = two_variants
+    found = compare(read_runs([*narrow, wide], small_catalog))
+    (row,) = (row for row in found.rows if (row.split, row.bucket, row.measure) == ("test", "", "accuracy"))
+    first, test = row.tests
+    assert first is None
+    assert test.difference == pytest.approx(0.2)
+    assert test.p == test.adjusted == test.least == 2 / 252
+    low, high = test.interval
+    assert 0.17 < low < 0.2 < high < 0.23
+    assert [spread.deviation for spread in row.spreads] == pytest.approx([0.0158114] * 2, rel=1e-4)
+
+
+def test_one_seed_a_side_is_refused_with_advice(made, small_catalog):
+    made("a")
+    made("b", changes=[("width = 8", "width = 16")])
+    found = compare(read_runs(["a", "b"], small_catalog))
+    assert {test.refused for row in found.rows for test in row.tests if test} == {
+        "1 against 1 seeds: a test takes two a side"
+    }
+    assert "One seed only: a, b." in found.remarks[0]
+    assert "--seeds 5" in found.remarks[0]
+
+
+def test_several_variants_are_corrected_for_their_number(two_variants, made, small_catalog):
+    narrow, wide = two_variants
+    third = [made(f"third-{seed}", seed, 0.7 + seed / 100, [("width = 8", "width = 9")]) for seed in range(5)]
+    found = compare(read_runs([*narrow, wide, *third], small_catalog))
+    row = found.rows[0]
+    assert [test and test.adjusted for test in row.tests] == [None, 4 / 252, 4 / 252]
+
+
+def test_groups_come_in_the_order_of_their_numbers(made, small_catalog):
+    made("a")
+    found = compare(read_runs(["a"], small_catalog))
+    assert [row.bucket for row in found.rows if row.split == "dev" and row.measure == "loss"] == [
+        "",
+        "2",
+        "10",
+    ]
+
+
+def test_other_settings_of_the_task_and_other_numbers_of_examples_are_remarked_on(made, small_catalog):
+    made("a")
+    made("b", changes=[("longest = 4", "longest = 5")], examples=10)
+    remarks = "\n".join(compare(read_runs(["a", "b"], small_catalog)).remarks)
+    assert "The task's settings differ (task.longest)" in remarks
+    assert "The split 'test' has not as many examples for each: a 20, b 10." in remarks
+
+
+def test_a_split_that_only_one_has_is_shown_for_it(made, small_catalog):
+    made("a")
+    made("b", changes=[("width = 8", "width = 16")], splits=("dev",))
+    rows = [row for row in compare(read_runs(["a", "b"], small_catalog)).rows if row.split == "test"]
+    assert all(row.spreads[1] is None and row.tests[1] is None for row in rows)
+
+
+# What cannot be compared.
+
+
+def test_runs_of_different_tasks_are_refused(made, pairs_run, small_catalog):
+    made("a")
+    with pytest.raises(InputError, match=r"different tasks(.|\n)*'letters': a; 'pairs': "):
+        compare(read_runs(["a", pairs_run], small_catalog))
+
+
+def test_a_run_without_results_is_left_out_and_named(made, small_catalog):
+    made("a")
+    made("b", 1)
+    Path("b/results.json").unlink()
+    found = compare(read_runs(["a", "b"], small_catalog))
+    assert (
+        "b has no results: it was stopped, or still trains ('crvnn train --resume b' goes on)"
+        in found.remarks[0]
+    )
+    with pytest.raises(CrvnnError, match="b has no results"):
+        compare(read_runs(["b"], small_catalog))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[]", "no JSON object"),
+        ("{", "damaged"),
+        ('{"splits": {"dev": {"total": 3, "buckets": {}}}}', "lacks the scores"),
+    ],
+)
+def test_damaged_results_are_named(made, content, said):
+    made("a")
+    Path("a/results.json").write_text(content)
+    result = run("compare", "a", "--plugin", PLUGIN, code=2)
+    assert "results.json is damaged" in result.stderr
+    assert said in result.stderr
+
+
+def test_what_is_no_run_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert "there is no such run directory" in run("compare", "nothing", code=2).stderr
+    assert "is not a run of 'crvnn train'" in run("compare", "empty", code=2).stderr
+    (tmp_path / "empty" / "seeds.toml").write_text("")
+    assert "none of its seeds has begun" in run("compare", "empty", code=2).stderr
+
+
+def test_a_figure_that_is_no_number_is_left_out(made, small_catalog):
+    made("a")
+    made("b", 1)
+    path = Path("b/results.json")
+    path.write_text(path.read_text().replace('"loss": 0.5', '"loss": NaN'))
+    found = compare(read_runs(["a", "b"], small_catalog))
+    assert {row.measure: len(row.spreads[0].values) for row in found.rows if not row.bucket} == {
+        "accuracy": 2,
+        "loss": 1,
+        "depth": 2,
+    }
+    json.dumps(found.plain(), allow_nan=False)
+
+
+# In words.
+
+
+@given(st.floats(0, 1, exclude_max=True), st.integers(0, 3))
+def test_not_quite_all_is_not_called_all(share, digits):
+    assert float(percent(share, digits)) < 100
+    assert float(percent(share, digits)) == pytest.approx(100 * share, abs=0.51 * 10**-digits)
+
+
+def test_all_is_called_all_and_a_spread_has_its_deviation():
+    assert percent(1.0) == "100.0"
+    assert percent(0.9995) == "99.95"
+    assert Spread((0.9, 0.8)).written("accuracy", 1) == "85.0 ± 7.1"
+    assert Spread((0.25,)).written("loss", 2) == "0.25"
+
+
+# The command.
+
+
+def test_the_table_has_a_line_for_each_variant_with_mean_and_spread(two_variants):
+    narrow, wide = two_variants
+    text = run("compare", *narrow, wide, "--plugin", PLUGIN).stdout
+    assert "10 runs of the task 'letters'" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["wide", "20", "5", "82.0", "±", "1.6"] in [line[:6] for line in lines]
+    assert "0.0079 (the least possible)" in text
+    assert "permutation test" in text
+    assert ["model.width", "8", "16"] in lines
+    assert "\ntest   10 " not in text
+
+
+def test_groups_are_shown_when_asked_for(two_variants):
+    text = run("compare", two_variants[1], "--groups", "--plugin", PLUGIN).stdout
+    assert ["test", "10", "wide"] in [line.split()[:3] for line in text.splitlines()]
+    assert "permutation test" not in text
+
+
+def test_json_has_everything(two_variants):
+    narrow, wide = two_variants
+    found = json.loads(run("compare", *narrow, wide, "--json", "--plugin", PLUGIN).stdout)
+    assert [len(variant["runs"]) for variant in found["variants"]] == [5, 5]
+    figure = found["figures"][0]
+    assert figure["split"] == "dev"
+    assert figure["group"] == "all"
+    assert figure["spread"]["wide"]["n"] == 5
+    assert figure["against_first"]["wide"]["p"] == 2 / 252
+    assert found["differences"] == {"model.width": {"narrow-0 and 4 more": 8, "wide": 16}}
+    assert "permutation" in found["method"]
+
+
+def test_variants_of_one_name_are_told_apart():
+    records = [
+        Record(f"g/seed-{seed}", RunDirectory(None), {"seed": seed, "width": width}, {}, {})
+        for seed, width in ((0, 1), (1, 1), (2, 2), (3, 2))
+    ]
+    found, _ = variants(records)
+    assert [variant.name for variant in found] == ["seed-0 ...", "seed-2 ..."]

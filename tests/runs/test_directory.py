@@ -1,0 +1,307 @@
+"""Run directories: complete in themselves, never overwritten, and clear about what is wrong with them."""
+
+import json
+import shutil
+import tomllib
+from importlib.metadata import version
+
+import pytest
+import torch
+
+from crvnn_core import Cell, CrvnnError, load, read_spec, train
+from crvnn_core.training import checkpoint
+from crvnn_core.spec.assembly import Lexicon
+from crvnn_core.runs.directory import RunDirectory
+from small import SETTINGS, Letters, catalog_with, differences, variant
+
+
+@pytest.fixture
+def run(letters_run, tmp_path):
+    """A copy of a run, to be damaged."""
+    return RunDirectory(shutil.copytree(letters_run, tmp_path / "run"))
+
+
+def test_everything_that_training_makes_is_there(letters_run):
+    names = {str(path.relative_to(letters_run)) for path in letters_run.rglob("*") if path.is_file()}
+    assert names == {
+        "spec.toml",
+        "vocabulary.json",
+        "environment.json",
+        "metrics.jsonl",
+        "weights.safetensors",
+        "results.json",
+        "checkpoints/last.safetensors",
+        "checkpoints/best.safetensors",
+    }
+
+
+def test_the_resolved_spec_of_a_run_says_what_was_trained(letters_run, small_catalog):
+    sets = [*SETTINGS, "training.steps=30", "training.evaluate_every=10"]
+    assert read_spec(small_catalog, letters_run / "spec.toml") == read_spec(small_catalog, sets=sets)
+    assert tomllib.loads((letters_run / "spec.toml").read_text())["training"]["batch"] == 8
+
+
+def test_the_vocabulary_of_a_run_has_tokens_classes_and_the_size_of_vectors(letters_run):
+    wanted = {"tokens": list("abcdef"), "classes": ["no", "yes"], "vector_size": 8}
+    assert json.loads((letters_run / "vocabulary.json").read_text()) == wanted
+    lexicon = RunDirectory(letters_run).read_lexicon()
+    assert lexicon == Lexicon(tuple("abcdef"), ("no", "yes"), 8)
+
+
+def test_the_environment_of_a_run_names_versions(letters_run):
+    found = json.loads((letters_run / "environment.json").read_text())
+    assert found["packages"]["torch"] == version("torch")
+    assert f"crvnn {version('crvnn')}" in found["components"]
+    assert found["python"].count(".") == 2
+    assert found["threads"] >= 1
+
+
+def test_the_metrics_of_a_run_are_one_json_object_a_line(letters_run):
+    rows = [json.loads(line) for line in (letters_run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows if row["kind"] == "train"] == list(range(1, 31))
+    assert [row["step"] for row in rows if row["kind"] == "dev"] == [10, 20, 30]
+    assert {"loss", "accuracy", "depth", "tokens_per_second", "learning_rate"} < set(rows[0])
+
+
+def test_the_results_of_a_run_are_those_of_its_best_weights(letters_run, small_catalog):
+    found = json.loads((letters_run / "results.json").read_text())
+    best = checkpoint.load(RunDirectory(letters_run).best)["position"]["step"]
+    assert (found["seed"], found["step"]) == (0, best)
+    assert list(found["splits"]) == ["dev", "test"]
+    trained = load(letters_run, small_catalog)
+    again = trained.evaluate(trained.examples("test")).plain()
+    for name, score in again["buckets"].items():
+        assert found["splits"]["test"]["buckets"][name] == pytest.approx(score, abs=1e-6)
+    assert found["splits"]["test"]["total"] == pytest.approx(again["total"], abs=1e-6)
+
+
+def test_the_weights_of_a_run_are_those_of_its_best_checkpoint_and_nothing_else(letters_run):
+    run = RunDirectory(letters_run)
+    kept = checkpoint.load(run.weights)
+    assert list(kept) == ["model"]
+    assert differences(kept["model"], checkpoint.load(run.best)["model"]) == []
+
+
+def test_a_run_is_not_overwritten(run):
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    with pytest.raises(CrvnnError) as caught:
+        train(variant(), run.path)
+    assert str(caught.value) == (
+        f"{run.path} holds a run already. Go on with it by 'crvnn train --resume {run.path}', or choose another --out."
+    )
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def test_a_directory_that_holds_other_things_may_become_a_run(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    train(variant("training.steps=1"), tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "spec.toml").exists()
+
+
+def test_a_run_cannot_be_made_where_a_file_is(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CrvnnError, match=r"file/vocabulary\.json cannot be written"):
+        train(variant("training.steps=1"), tmp_path / "file")
+
+
+# What may be wrong with a run.
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("spec.toml", "{run} is not a run of 'crvnn train': it has no spec.toml"),
+        ("vocabulary.json", "{run} is incomplete: vocabulary.json is missing"),
+        ("weights.safetensors", "{run} is incomplete: weights.safetensors is missing"),
+    ],
+)
+def test_a_missing_file_is_one_clear_message(run, small_catalog, name, message):
+    (run.path / name).unlink()
+    with pytest.raises(CrvnnError) as caught:
+        load(run.path, small_catalog)
+    assert str(caught.value) == message.format(run=run.path)
+
+
+BROKEN = {
+    "cut short": lambda content: content[: content.index(b'"') + 3],
+    "garbled": lambda content: content[:200] + b"\xff\xfe[[" + content[204:],
+    "empty": lambda content: b"",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        *(
+            (name, how)
+            for name in ("vocabulary.json", "weights.safetensors")
+            for how in (*BROKEN, "a directory")
+        ),
+        *(
+            ("spec.toml", how) for how in ("cut short", "garbled", "a directory")
+        ),  # an empty one says nothing wrong
+    ],
+)
+def test_a_damaged_file_is_one_clear_message_that_names_it(run, small_catalog, name, how):
+    path = run.path / name
+    content = path.read_bytes()
+    path.unlink()
+    if how == "a directory":
+        path.mkdir()
+    else:
+        path.write_bytes(BROKEN[how](content))
+    with pytest.raises(CrvnnError, match=name):
+        load(run.path, small_catalog)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("[1, 2]", "it holds no JSON object"),
+        ("{}", "it lacks tokens, classes or vector_size"),
+        (
+            '{"tokens": ["a"], "classes": ["x"], "vector_size": "wide"}',
+            "it lacks tokens, classes or vector_size",
+        ),
+        ('{"tokens": 3, "classes": ["x"], "vector_size": 8}', "it lacks tokens, classes or vector_size"),
+        ("{", "Expecting property name"),
+    ],
+)
+def test_a_vocabulary_of_another_form_is_damaged(run, content, fault):
+    run.lexicon.write_text(content)
+    with pytest.raises(CrvnnError, match=rf"vocabulary\.json is damaged: {fault}"):
+        run.read_lexicon()
+
+
+def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(run, small_catalog):
+    found = json.loads(run.lexicon.read_text())
+    run.write_json(run.lexicon, {**found, "tokens": [*found["tokens"], "g"]})
+    with pytest.raises(CrvnnError) as caught:
+        load(run.path, small_catalog)
+    assert str(caught.value) == (
+        f"{run.weights}: these weights know 6 tokens, but the vocabulary has 7; they belong to different runs"
+    )
+
+
+@pytest.mark.parametrize(("key", "value"), [("vector_size", 9), ("classes", ["no", "yes", "maybe"])])
+def test_other_things_that_do_not_fit_the_weights_are_refused(run, small_catalog, key, value):
+    run.write_json(run.lexicon, {**json.loads(run.lexicon.read_text()), key: value})
+    with pytest.raises(CrvnnError, match=r"these weights do not fit the model:\n  misshapen: ") as caught:
+        load(run.path, small_catalog)
+    assert str(run.weights) in str(caught.value)
+
+
+class Scaling(Cell):
+    """Has one weight, called by a name that changed."""
+
+    name = "before"
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.register_parameter(self.name, torch.nn.Parameter(torch.ones(1)))
+
+    def leaf(self, inputs):
+        return inputs
+
+    def forward(self, left, right):
+        return (left + right) * getattr(self, self.name)
+
+
+class Renamed(Scaling):
+    name = "after"
+
+
+def test_weights_of_another_variant_are_refused_name_by_name(tmp_path):
+    train(variant("training.steps=1", cell=Scaling), tmp_path / "run")
+    with pytest.raises(CrvnnError) as caught:
+        load(tmp_path / "run", catalog_with(cell=Renamed))
+    lines = ["missing: encoder.cell.after", "unknown: encoder.cell.before"]
+    assert str(caught.value).splitlines()[1:] == [f"  {line}" for line in lines]
+
+
+def test_a_path_that_is_no_directory_is_refused(tmp_path, small_catalog):
+    with pytest.raises(CrvnnError, match=r"nowhere: there is no such run directory"):
+        load(tmp_path / "nowhere", small_catalog)
+    with pytest.raises(CrvnnError, match=rf"{tmp_path} is not a run of 'crvnn train': it has no spec\.toml"):
+        load(tmp_path, small_catalog)
+
+
+def test_a_run_whose_checkpoint_is_damaged_is_not_taken_up_and_not_lost(run):
+    content = bytearray(run.last.read_bytes())
+    content[-9] ^= 1
+    run.last.write_bytes(content)
+    before = {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()}
+    with pytest.raises(CrvnnError, match=r"last\.safetensors is damaged"):
+        train(variant("training.steps=40", "training.evaluate_every=10"), run.path, resume=True)
+    assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()} == before
+
+
+def test_a_run_whose_data_has_other_tokens_now_is_not_taken_up(run):
+    class Longer(Letters):
+        vocabulary = tuple("abcdefg")
+
+    with pytest.raises(CrvnnError, match="the data has other tokens or classes than when this run was begun"):
+        train(variant("training.steps=40", task=Longer), run.path, resume=True)
+
+
+def test_saving_the_best_weights_fails_as_a_whole(run, monkeypatch):
+    state = checkpoint.load(run.last)
+    before = {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()}
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(CrvnnError, match="No space left on device"):
+            run.save_checkpoint(state, best=True)
+    assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()} == before
+
+
+def test_json_is_written_for_people_and_for_any_script(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.write_json(run.results, {"text": "größer \N{SNOWMAN}"})
+    assert "größer \N{SNOWMAN}" in run.results.read_text(encoding="utf-8")
+    assert run.read_json(run.results) == {"text": "größer \N{SNOWMAN}"}
+
+
+def test_the_threads_that_took_part_are_written_down(tmp_path):
+    train(variant("training.steps=1"), tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert found["threads"] == torch.get_num_threads()
+
+
+# One process at a time.
+
+
+def test_two_processes_cannot_train_in_one_directory(run):
+    longer = variant("training.steps=40")
+    with run.alone(), pytest.raises(CrvnnError, match="another process is training in"):
+        train(longer, run.path, resume=True)
+    assert train(longer, run.path, resume=True).step == 40
+
+
+def test_what_a_killed_process_left_half_written_is_removed(run):
+    rests = [run.last.parent / ".last.safetensors.x1", run.path / ".weights.safetensors.y2"]
+    for rest in rests:
+        rest.write_bytes(b"half")
+    train(variant("training.steps=31"), run.path, resume=True)
+    assert not any(rest.exists() for rest in rests)
+    assert not (run.path / ".lock").exists()
+
+
+def test_a_finished_run_without_its_checkpoints_is_not_begun_anew(run):
+    run.last.unlink()
+    run.best.unlink()
+    before = run.weights.read_bytes()
+    with pytest.raises(CrvnnError, match=r"last.safetensors is missing; without it this run cannot go on"):
+        train(variant("training.steps=40"), run.path, resume=True)
+    assert run.weights.read_bytes() == before
+
+
+def test_a_spec_that_was_cut_short_is_damaged_and_not_filled_up_with_defaults(run):
+    text = run.spec.read_text()
+    run.spec.write_text(text[: text.index("[training]")])
+    with pytest.raises(CrvnnError, match=r"spec.toml is damaged"):
+        load(run.path, catalog_with())

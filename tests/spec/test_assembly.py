@@ -1,0 +1,372 @@
+"""Assembly: a spec made real, and who is named when that fails."""
+
+import pickle
+
+import attrs
+import pytest
+import torch
+
+from crvnn_core import (
+    Cell,
+    Component,
+    CrvnnError,
+    Embedding,
+    Encoder,
+    Encoding,
+    InputError,
+    PluginError,
+    SpecError,
+    Task,
+    assemble,
+    create_plugin_manager,
+    hookimpl,
+    read_catalog,
+    read_spec,
+)
+from crvnn_core.spec import PartSpec
+from crvnn_core.spec.assembly import Lexicon
+from crvnn_tasks.listops.task import ListOps
+
+SMALL = ["model.width=8", "model.scorer.transition=4"]
+
+
+def weights(assembly):
+    return assembly.model.state_dict()
+
+
+def same_weights(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def with_components(**offers):
+    """A catalog with components of a plug-in called Mine beside the installed ones."""
+
+    class Mine:
+        @hookimpl
+        def crvnn_cells(self):
+            return offers.get("cell", [])
+
+        @hookimpl
+        def crvnn_encoders(self):
+            return offers.get("encoder", [])
+
+        @hookimpl
+        def crvnn_embeddings(self):
+            return offers.get("embedding", [])
+
+        @hookimpl
+        def crvnn_tasks(self):
+            return offers.get("task", [])
+
+        @hookimpl
+        def crvnn_optimizers(self):
+            return offers.get("optimizer", [])
+
+    return read_catalog(create_plugin_manager(Mine()))
+
+
+@pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])
+def test_equal_specs_build_equal_weights_whatever_was_drawn_before(catalog, preset):
+    first = weights(assemble(read_spec(catalog, preset=preset, sets=[*SMALL, "seed=3"]), catalog))
+    torch.rand(17)
+    again = weights(assemble(read_spec(catalog, preset=preset, sets=[*SMALL, "seed=3"]), catalog))
+    assert same_weights(first, again)
+
+
+def test_another_seed_builds_other_weights(catalog):
+    one, two = (assemble(read_spec(catalog, sets=[*SMALL, f"seed={seed}"]), catalog) for seed in (0, 1))
+    assert not torch.equal(one.model.embed.weight, two.model.embed.weight)
+    assert not torch.equal(one.model.encoder.cell.expand.weight, two.model.encoder.cell.expand.weight)
+
+
+def test_settings_reach_the_modules(catalog):
+    sets = ["model.width=8", "model.embedding.size=5", "model.input_dropout=0.3", "model.cell.hidden=9"]
+    assembly = assemble(read_spec(catalog, sets=[*sets, "task.held_out=30"]), catalog)
+    assert assembly.model.embed.weight.shape == (len(assembly.task.vocabulary), 5)
+    assert assembly.model.embed.unknown.shape == (5,)
+    assert assembly.model.project.weight.shape == (8, 5)
+    assert assembly.model.dropout.p == 0.3
+    assert assembly.model.encoder.cell.expand.out_features == 9
+    assert assembly.task.held_out == 30
+
+
+def test_an_encoder_gets_only_the_slots_it_asks_for(catalog):
+    recursion = assemble(read_spec(catalog, sets=SMALL), catalog)
+    parts = {"retriever", "scorer", "decision", "cell", "halting"}
+    assert set(recursion.offers) == {"task", "embedding", "encoder", *parts}
+    balanced = assemble(read_spec(catalog, parts={"encoder": "balanced"}, sets=SMALL), catalog)
+    assert set(balanced.offers) == {"task", "embedding", "encoder", "cell"}
+    assert not hasattr(balanced.model.encoder, "scorer")
+
+
+def test_an_encoder_may_ask_for_nothing_at_all():
+    class Mean(Encoder):
+        def forward(self, inputs, mask, *, trace=False):
+            total = (inputs * mask.unsqueeze(-1)).sum(1)
+            return Encoding(total / mask.sum(1, keepdim=True), total.new_zeros(len(total)), mask.sum(1))
+
+    catalog = with_components(encoder=[Component("mean", Mean)])
+    assembly = assemble(read_spec(catalog, parts={"encoder": "mean"}, sets=SMALL), catalog)
+    assert set(assembly.offers) == {"task", "embedding", "encoder"}
+    assert assembly.model.probabilities([["[MAX", "1", "2", "]"]]).shape == (1, 10)
+
+
+def raises(error):
+    def build(width: int = 0) -> Cell:
+        raise error
+
+    return build
+
+
+def test_a_value_that_a_component_refuses_is_reported_in_its_own_words_with_its_package_and_place(
+    catalog, tmp_path
+):
+    path = tmp_path / "my.toml"
+    path.write_text("[model.scorer]\nwindow = 4\n")
+    source = catalog.find("scorer", "window").source
+    refused = f"scorer 'window' ({source}): window must be an odd number, not 4"
+    for where, spec in (
+        ("--set model.scorer.window=4", read_spec(catalog, sets=["model.scorer.window=4"])),
+        (f"{path}:", read_spec(catalog, path)),
+    ):
+        with pytest.raises(CrvnnError) as caught:
+            assemble(spec, catalog)
+        assert str(caught.value).startswith(where)
+        assert refused in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("slot", "parts"),
+    [("cell", {"cell": "broken"}), ("encoder", {"encoder": "broken"}), ("task", {"task": "broken"})],
+)
+def test_a_component_that_breaks_while_it_is_built_is_named_with_its_package_and_line(slot, parts):
+    catalog = with_components(**{slot: [Component("broken", raises(KeyError("lost")))]})
+    with pytest.raises(PluginError) as caught:
+        assemble(read_spec(catalog, parts=parts), catalog)
+    assert f"{slot} 'broken' (Mine): could not be built: KeyError: 'lost'" in str(caught.value)
+    assert "spec/test_assembly.py:" in str(caught.value)
+
+
+def test_an_error_for_the_user_is_passed_on_as_it_is():
+    catalog = with_components(task=[Component("broken", raises(InputError("bring your own data")))])
+    with pytest.raises(InputError, match=r"^bring your own data$"):
+        assemble(read_spec(catalog, parts={"task": "broken"}), catalog)
+
+
+def test_the_optimizer_has_the_models_parameters(catalog):
+    spec = read_spec(
+        catalog, sets=[*SMALL, "training.optimizer=adamw", "training.optimizer.learning_rate=0.5"]
+    )
+    assembly = assemble(spec, catalog)
+    (group,) = assembly.optimizer().param_groups
+    assert group["lr"] == 0.5
+    assert {id(p) for p in group["params"]} == {id(p) for p in assembly.model.parameters()}
+
+
+def test_an_optimizer_that_breaks_is_named():
+    def build(params: object, speed: float = 1.0) -> None:
+        raise TypeError("no brakes")
+
+    catalog = with_components(optimizer=[Component("broken", build)])
+    spec = read_spec(catalog, sets=[*SMALL, "training.optimizer=broken"])
+    with pytest.raises(
+        PluginError, match=r"optimizer 'broken' \(Mine\): could not be built: TypeError: no brakes"
+    ):
+        assemble(spec, catalog)
+
+
+def test_the_observers_are_built_in_order(catalog):
+    spec = read_spec(catalog, sets=SMALL)
+    parts = (PartSpec("jsonl", {"path": "m.jsonl"}), PartSpec("progress", {"lines": 3}))
+    spec = attrs.evolve(spec, training=attrs.evolve(spec.training, observers=parts))
+    lines, progress = assemble(spec, catalog).observers
+    assert str(lines.path) == "m.jsonl"
+    assert progress.lines == 3
+
+
+def test_the_notes_name_every_package_that_took_part(catalog):
+    class Mine(Cell):
+        def leaf(self, inputs):
+            return inputs
+
+        def forward(self, left, right):
+            return left + right
+
+    (note,) = assemble(read_spec(catalog, sets=SMALL), catalog).notes()
+    assert str(catalog.find("cell", "gated").source) in note
+    assert f"torch {torch.__version__}" in note
+    mixed = with_components(cell=[Component("adding", Mine)])
+    (note,) = assemble(read_spec(mixed, parts={"cell": "adding"}, sets=SMALL), mixed).notes()
+    assert "components from Mine, crvnn " in note
+
+
+def test_every_part_that_refuses_its_settings_is_named_at_once(catalog):
+    sets = ["model.scorer.window=4", "model.halting.epsilon=7", "task.max_depth=0"]
+    with pytest.raises(SpecError) as caught:
+        assemble(read_spec(catalog, sets=sets), catalog)
+    assert [problem.where for problem in caught.value.problems] == [f"--set {sets[i]}" for i in (2, 0, 1)]
+
+
+def test_a_component_that_is_not_what_its_slot_needs_is_refused(catalog):
+    class Mine:
+        @hookimpl
+        def crvnn_cells(self):
+            return [Component("no-cell", lambda width: torch.nn.Linear(width, width))]
+
+    mine = read_catalog(create_plugin_manager(Mine()))
+    with pytest.raises(PluginError, match=r"cell 'no-cell' \(Mine\): built a Linear, which is no Cell"):
+        assemble(read_spec(mine, parts={"cell": "no-cell"}), mine)
+
+
+def test_parameters_named_like_other_slots_are_an_encoders_own():
+    class Named(Encoder):
+        def __init__(self, width: int, task: str = "nli", encoder: str = "inner") -> None:
+            super().__init__(width)
+            self.names = (task, encoder)
+
+        def forward(self, inputs, mask, *, trace=False):
+            return Encoding(inputs.sum(1), inputs.new_zeros(len(inputs)), mask.sum(1))
+
+    catalog = with_components(encoder=[Component("named", Named)])
+    spec = read_spec(catalog, parts={"encoder": "named"}, sets=["model.encoder.task=sst"])
+    assert assemble(spec, catalog).model.encoder.names == ("sst", "inner")
+
+
+def test_an_optimizer_is_tried_on_the_models_own_parameters():
+    def matrices(params: object) -> torch.optim.Optimizer:
+        return torch.optim.SGD([p for p in params if p.dim() >= 2 and len(p) > 2], lr=0.1)
+
+    catalog = with_components(optimizer=[Component("matrices", matrices)])
+    assembly = assemble(read_spec(catalog, sets=[*SMALL, "training.optimizer=matrices"]), catalog)
+    assert assembly.optimizer().param_groups
+
+
+def test_trying_the_optimizer_does_not_change_the_weights(catalog):
+    def greedy(params: object) -> torch.optim.Optimizer:
+        torch.rand(7)
+        return torch.optim.SGD(params, lr=0.1)
+
+    mine = with_components(optimizer=[Component("greedy", greedy)])
+    one = assemble(read_spec(catalog, sets=SMALL), catalog)
+    two = assemble(read_spec(mine, sets=[*SMALL, "training.optimizer=greedy"]), mine)
+    assert same_weights(weights(one), weights(two))
+
+
+def test_a_spec_made_in_python_names_the_component_that_refuses(catalog):
+    spec = read_spec(catalog, sets=SMALL)
+    for part, message in (
+        (PartSpec("windowed", {"k": 0}), r"retriever 'windowed' \(crvnn \S+\): k must be at least 1"),
+        (
+            PartSpec("windowed", {"kk": 0}),
+            r"retriever 'windowed' \(crvnn \S+\): could not be built: TypeError",
+        ),
+        (
+            attrs.evolve(spec.model.retriever, name="windowed", params={"k": 0}),
+            r"retriever 'windowed' .* k must be",
+        ),
+    ):
+        changed = attrs.evolve(spec, model=attrs.evolve(spec.model, retriever=part))
+        with pytest.raises(CrvnnError, match=message):
+            assemble(changed, catalog)
+
+
+def test_a_spec_can_be_pickled_whatever_is_installed():
+    catalog = with_components(cell=[Component("local", lambda width: None)])
+    spec = read_spec(catalog, sets=SMALL)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_a_task_may_have_a_width_of_its_own():
+    class Wide(ListOps):
+        def __init__(self, width: int = 3) -> None:
+            super().__init__()
+            self.width = width
+
+    catalog = with_components(task=[Component("wide", Wide)])
+    spec = read_spec(catalog, parts={"task": "wide"}, sets=["task.width=5"])
+    assert assemble(spec, catalog).task.width == 5
+
+
+class Fixed(Embedding):
+    """Knows two digits and a word that no expression has, and never learns."""
+
+    trainable = False
+
+    def table(self, tokens, width):
+        return ["1", "2", "seven"], torch.arange(9.0).reshape(3, 3)
+
+
+def test_an_embedding_says_which_tokens_there_are_and_whether_they_are_trained():
+    catalog = with_components(embedding=[Component("fixed", Fixed)])
+    assembly = assemble(read_spec(catalog, parts={"embedding": "fixed"}, sets=SMALL), catalog)
+    model = assembly.model
+    assert model.vocabulary.tokens == ("1", "2", "seven")
+    assert model.embed.weight.tolist() == torch.arange(9.0).reshape(3, 3).tolist()
+    assert model.project.weight.shape == (8, 3)
+    trained = {id(p) for group in assembly.optimizer().param_groups for p in group["params"]}
+    assert id(model.embed.weight) not in trained
+    assert id(model.embed.unknown) in trained
+    assert len(trained) == len(list(model.parameters())) - 1
+    assert assembly.offers["embedding"].component.name == "fixed"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (
+            InputError("vectors.txt:3: no number"),
+            CrvnnError,
+            r"embedding 'broken' \(Mine\): vectors\.txt:3: no number",
+        ),
+        (
+            KeyError("lost"),
+            PluginError,
+            r"embedding 'broken' \(Mine\) could not make vectors: KeyError: 'lost'",
+        ),
+    ],
+)
+def test_an_embedding_that_fails_is_named(error, kind, message):
+    class Failing(Embedding):
+        def table(self, tokens, width):
+            raise error
+
+    catalog = with_components(embedding=[Component("broken", Failing)])
+    with pytest.raises(kind, match=message):
+        assemble(read_spec(catalog, parts={"embedding": "broken"}, sets=SMALL), catalog)
+
+
+class Unread(Task):
+    """Must not look at its data, which is not there."""
+
+    @property
+    def vocabulary(self):
+        if "words" in self.__dict__:
+            return self.words
+        raise InputError("train.txt: there is no such file")
+
+    @vocabulary.setter
+    def vocabulary(self, words):
+        self.words = words
+
+    def examples(self, split, seed):
+        raise InputError("train.txt: there is no such file")
+
+
+def test_a_task_that_cannot_say_its_vocabulary_is_named():
+    catalog = with_components(task=[Component("unread", Unread)])
+    with pytest.raises(
+        CrvnnError, match=r"task 'unread' \(Mine\): train\.txt: there is no such file"
+    ) as caught:
+        assemble(read_spec(catalog, parts={"task": "unread"}, sets=SMALL), catalog)
+    assert "embedding" not in str(caught.value)  # which is not to blame
+
+
+def test_a_saved_model_brings_its_tokens_and_classes_along():
+    catalog = with_components(task=[Component("unread", Unread)], embedding=[Component("fixed", Fixed)])
+    spec = read_spec(catalog, parts={"task": "unread", "embedding": "fixed"}, sets=SMALL)
+    assembly = assemble(spec, catalog, Lexicon(("x", "y"), ("no", "yes", "maybe"), 7))
+    assert (assembly.task.vocabulary, assembly.task.classes) == (("x", "y"), ("no", "yes", "maybe"))
+    assert assembly.model.vocabulary.tokens == ("x", "y")
+    assert assembly.model.embed.weight.shape == (2, 7)
+    assert not assembly.model.embed.weight.requires_grad
+    assert assembly.model.probabilities([["x", "z"]]).shape == (1, 3)

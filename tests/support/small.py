@@ -1,0 +1,265 @@
+"""Small tasks to train on in a moment, and what else the tests of training share.
+
+This is a plug-in file as well, and a program: ``python tests/support/small.py train ...`` is ``crvnn train ...``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from crvnn_core import (
+    Component,
+    CrvnnError,
+    Encoder,
+    Encoding,
+    Example,
+    Observer,
+    Task,
+    assemble,
+    create_plugin_manager,
+    hookimpl,
+    read_catalog,
+    read_spec,
+)
+from crvnn_core.spec.schema import PARTS
+
+PLUGIN = Path(__file__)
+
+#: A variant that takes a few milliseconds a step.
+SETTINGS = (
+    "task=letters",
+    "model.width=8",
+    "model.scorer.transition=4",
+    "training.batch=8",
+    "training.epochs=0",
+    "training.steps=6",
+    "training.evaluate_every=3",
+    "training.threads=1",
+    "training.accelerator=cpu",
+    "training.observers=[]",
+    "training.optimizer.learning_rate=0.02",
+)
+
+
+class Letters(Task):
+    """Is there an ``a`` among the letters?
+
+    :param rows: of the training split.
+    :param longest: the most letters.
+    """
+
+    vocabulary = tuple("abcdef")
+    classes = ("no", "yes")
+
+    def __init__(self, rows: int = 40, longest: int = 4) -> None:
+        self.rows = rows
+        self.longest = longest
+
+    def examples(self, split, seed):
+        generator = random.Random(f"{split} {seed}")
+        for number in range(self.rows if split == "train" else 20):
+            letters = [generator.choice("bcdef") for _ in range(generator.randint(1, self.longest))]
+            if number % 2:
+                letters[generator.randrange(len(letters))] = "a"
+            yield Example((tuple(letters),), number % 2)
+
+    def read(self, path):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            label, tab, text = line.partition("\t")
+            if not tab or label not in self.classes:
+                raise CrvnnError(f"{path}:{number}: expected a label, a tab and letters")
+            yield Example((self.tokenize(text),), self.classes.index(label))
+
+    def bucket(self, example):
+        return str(len(example.sequences[0]))
+
+
+class Pairs(Letters):
+    """Do two sequences begin with the same letter?"""
+
+    arity = 2
+
+    def examples(self, split, seed):
+        generator = random.Random(f"{split} {seed}")
+        for example in super().examples(split, seed):
+            (one,) = example.sequences
+            two = (one[0] if example.label else generator.choice("bcdef"), *reversed(one))
+            yield Example((one, two), int(one[0] == two[0]))
+
+    def bucket(self, example):
+        return ""
+
+
+class Interrupting(Observer):
+    """Sends signals to this very process after a step.
+
+    :param step: after which.
+    :param signals: their numbers.
+    """
+
+    def __init__(self, step: int, signals: list[int]) -> None:
+        self.step, self.signals = step, signals
+
+    def stepped(self, step, metrics):
+        for number in self.signals if step == self.step else ():
+            os.kill(os.getpid(), number)
+
+
+@hookimpl
+def crvnn_tasks():
+    return [Component("letters", Letters), Component("pairs", Pairs)]
+
+
+@hookimpl
+def crvnn_observers():
+    return [Component("interrupting", Interrupting)]
+
+
+class Notebook(Observer):
+    """Writes everything down."""
+
+    def __init__(self):
+        self.events = []
+
+    def started(self, steps, facts):
+        self.events.append(("started", steps, dict(facts)))
+
+    def stepped(self, step, metrics):
+        self.events.append(("stepped", step, dict(metrics)))
+
+    def evaluated(self, step, metrics):
+        self.events.append(("evaluated", step, dict(metrics)))
+
+    def noted(self, message):
+        self.events.append(("noted", message))
+
+    def finished(self, facts):
+        self.events.append(("finished",))
+
+    @property
+    def kinds(self):
+        """What kind of event each was."""
+        return [event[0] for event in self.events]
+
+    def of(self, kind):
+        """What was told in events of one kind."""
+        return [event[1:] for event in self.events if event[0] == kind]
+
+    def metric(self, name):
+        """One of the metrics of every step."""
+        return [metrics[name] for _, metrics in self.of("stepped")]
+
+
+def catalog_with(**components):
+    """What is installed, the small tasks, and by slot components of one's own that are called ``mine``."""
+    import small
+
+    class Mine:
+        pass
+
+    for slot, build in components.items():
+        setattr(Mine, f"crvnn_{slot}s", _offering(build))
+    return read_catalog(create_plugin_manager(small, Mine()))
+
+
+def _offering(build):
+    def offer(self):
+        return [Component("mine", build)]
+
+    return hookimpl(offer)
+
+
+def variant(*sets, **components):
+    """A small variant put together, with a notebook among its observers, and components of one's own by slot."""
+    catalog = catalog_with(**components)
+    places = {slot: ".".join(path) for path, slot in PARTS.items()} | {"observer": "training.observers"}
+    names = {"observer": '["mine"]'}
+    mine = [f"{places[slot]}={names.get(slot, 'mine')}" for slot in components]
+    others = [text for text in SETTINGS if not any(text.startswith(places[slot]) for slot in components)]
+    assembly = assemble(read_spec(catalog, sets=[*others, *mine, *sets]), catalog)
+    assembly.observers.append(Notebook())
+    return assembly
+
+
+def notes_of(assembly):
+    """Its notebook."""
+    return assembly.observers[-1]
+
+
+def weights(assembly):
+    """A copy of the model's weights."""
+    return {name: tensor.clone() for name, tensor in assembly.model.state_dict().items()}
+
+
+def leaves(tree):
+    """The tokens of a tree, or of pairs in pairs, from left to right; every inner node must have two children."""
+    found, waiting = [], [tree if isinstance(tree, (str, tuple)) else tree.nested()]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            found.append(node)
+        else:
+            left, right = node
+            waiting += [right, left]
+    return found
+
+
+def differences(one, two):
+    """The names of tensors that are not the same bit for bit."""
+    return [name for name in one.keys() | two.keys() if not same(one.get(name), two.get(name))]
+
+
+def same(one, two):
+    """Whether two trees of tensors, numbers and texts are the same, bit for bit."""
+    import torch
+
+    if isinstance(one, torch.Tensor) or isinstance(two, torch.Tensor):
+        alike = type(one) is type(two) and one.dtype == two.dtype and one.shape == two.shape
+        return alike and torch.equal(
+            one.reshape(-1).view(torch.uint8), two.reshape(-1).view(torch.uint8)
+        )  # NaN too
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(two) and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(two) and all(map(same, one, two))
+    return one == two or (one != one and two != two)
+
+
+def options(*sets):
+    """The options of ``crvnn train`` for a small variant."""
+    return ["--plugin", str(PLUGIN), *(part for text in (*SETTINGS, *sets) for part in ("--set", text))]
+
+
+def begin(*args, cwd):
+    """``crvnn`` in a process of its own, which has just been started."""
+    command = [sys.executable, str(PLUGIN), *map(str, args)]
+    return subprocess.Popen(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+
+
+def metrics_of(run):
+    """What a run wrote down, but for how quick it was."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "tokens_per_second"} for row in rows]
+
+
+if __name__ == "__main__":
+    from crvnn_core.cli import main
+
+    main(prog_name="crvnn")
+
+
+class Averaging(Encoder):
+    """Keeps no trace."""
+
+    def forward(self, inputs, mask, *, trace=False):
+        zeros = inputs.new_zeros(len(inputs))
+        return Encoding((inputs * mask.unsqueeze(-1)).sum(1), zeros, zeros)

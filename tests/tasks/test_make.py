@@ -1,0 +1,291 @@
+"""``crvnn data make``: the published numbers, the same bytes every time, and files that are whole or not there."""
+
+import gzip
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections import Counter
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from crvnn_core import CrvnnError
+from crvnn_tasks.data.make import Summary, make
+from crvnn_tasks.listops.task import ListOps, split_of
+from crvnn_tasks.logic.language import operations
+from crvnn_tasks.logic.task import Logic
+
+
+def run(*arguments, catch=False):
+    return CliRunner().invoke(make, [str(argument) for argument in arguments], catch_exceptions=catch)
+
+
+def value(text):
+    """The value of an expression, by recursive descent over its characters."""
+    place = 0
+
+    def part():
+        nonlocal place
+        while text[place] == " ":
+            place += 1
+        if text[place].isdigit():
+            place += 1
+            return int(text[place - 1])
+        end = text.index(" ", place)
+        name, place = text[place:end], end
+        numbers = []
+        while True:
+            while text[place] == " ":
+                place += 1
+            if text[place] == "]":
+                place += 1
+                break
+            numbers.append(part())
+        if name == "[SM":
+            return sum(numbers) % 10
+        if name == "[MED":
+            return int(statistics.median(numbers))
+        return {"[MIN": min, "[MAX": max}[name](numbers)
+
+    found = part()
+    assert place == len(text)
+    return found
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A hundred thousand rows of the published distribution, and what was said about them."""
+    path = tmp_path_factory.mktemp("made") / "listops.tsv"
+    result = run("listops", "--rows", 100_000, "--seed", 0, "--out", path, "--json")
+    assert result.exit_code == 0
+    return path, json.loads(result.stdout)
+
+
+def test_the_published_numbers_come_out(published):
+    path, said = published
+    lengths = [line.count(" ") + 1 for line in path.read_text().splitlines()]
+    assert len(lengths) == 100_000
+    assert statistics.mean(lengths) == pytest.approx(42.8, abs=0.7)
+    assert statistics.median(lengths) == 16
+    assert sum(length <= 100 for length in lengths) / 100_000 == pytest.approx(0.893, abs=0.005)
+    assert said["tokens"] == {
+        "mean": pytest.approx(statistics.mean(lengths)),
+        "median": 16,
+        "at_most_100": sum(length <= 100 for length in lengths) / 100_000,
+    }
+
+
+def test_answers_agree_with_an_independent_evaluator(published):
+    path, said = published
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+    assert all(int(label) == value(text) for label, text in rows[::20])
+    assert len({text for _, text in rows}) == len(rows)
+    assert Counter(label for label, _ in rows) == said["labels"]
+
+
+def test_what_is_said_about_the_rows_is_complete(published):
+    path, said = published
+    assert list(said) == ["file", "seed", "rows", "tokens", "labels"]
+    assert (said["file"], said["seed"], said["rows"]) == (str(path), 0, 100_000)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("listops", "--rows", "300"),
+        ("listops", "--rows", "20", "--min-tokens", "200", "--max-tokens", "300"),
+        ("logic", "--rows", "300"),
+    ],
+)
+def test_another_process_makes_the_same_bytes(tmp_path, arguments):
+    code = "import sys\nfrom crvnn_tasks.data.make import make\nmake(sys.argv[1:])"
+    digests = set()
+    for number in ("1", "2"):
+        out = tmp_path / f"{number}.gz"
+        subprocess.run(
+            [sys.executable, "-c", code, *arguments, "--out", str(out)],
+            env={**os.environ, "PYTHONHASHSEED": number},
+            check=True,
+            capture_output=True,
+        )
+        digests.add(hashlib.sha256(out.read_bytes()).hexdigest())
+    assert len(digests) == 1
+    there = run(*arguments)
+    assert gzip.decompress(out.read_bytes()) == there.stdout_bytes
+    assert run(*arguments, "--seed", "1").stdout_bytes != there.stdout_bytes
+
+
+def test_no_torch_is_needed():
+    code = (
+        "import sys\nfrom crvnn_tasks.data.make import make\n"
+        "make(['listops', '--rows', '2'], standalone_mode=False)\n"
+        "make(['listops', '--rows', '2', '--min-tokens', '50', '--max-tokens', '60'], standalone_mode=False)\n"
+        "make(['logic', '--rows', '2'], standalone_mode=False)\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_rows_go_to_standard_output_and_what_is_said_does_not():
+    result = run("listops", "--rows", 3)
+    assert len(result.stdout.splitlines()) == 3
+    assert all(line[0].isdigit() and line[1] == "\t" for line in result.stdout.splitlines())
+    lengths = [line.count(" ") + 1 for line in result.stdout.splitlines()]
+    assert result.stderr == (
+        f"3 rows; tokens: mean {statistics.mean(lengths):.1f}, median {statistics.median(lengths):g}, "
+        "100.0% at most 100\n"
+    )
+
+
+def test_rows_go_to_a_file_and_what_is_said_to_standard_output(tmp_path):
+    out = tmp_path / "new" / "rows.tsv"
+    result = run("listops", "--rows", 50, "--out", out)
+    assert out.read_text() == run("listops", "--rows", 50).stdout
+    assert result.stdout.startswith(f"{out}: 50 rows; tokens: mean ")
+    assert not result.stderr
+
+
+def test_what_was_there_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr("crvnn_tasks.logic.language._PATIENCE", 20_000)
+    out = tmp_path / "rows.tsv"
+    out.write_text("precious")
+    with pytest.raises(
+        CrvnnError, match="there seem to be only 36 different rows like this; ask for --rows 36"
+    ):
+        run("logic", "--operations", 0, "--rows", 37, "--out", out)
+    assert out.read_text() == "precious"
+    assert run("logic", "--operations", 0, "--rows", 36, "--out", out).exit_code == 0
+    assert len(out.read_text().splitlines()) == 36
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.tsv"]
+
+
+def test_packed_rows_are_the_same_rows(tmp_path):
+    out = tmp_path / "rows.tsv.gz"
+    run("logic", "--rows", 40, "--out", out)
+    assert gzip.decompress(out.read_bytes()).decode() == run("logic", "--rows", 40).stdout
+    assert out.read_bytes()[3:8] == bytes(5)  # neither a name nor a time
+
+
+def test_every_setting_of_listops_is_heard(tmp_path):
+    out = tmp_path / "rows.tsv"
+    run(
+        *(
+            "listops",
+            "--rows",
+            200,
+            "--min-tokens",
+            30,
+            "--max-tokens",
+            40,
+            "--max-depth",
+            4,
+            "--split",
+            "test",
+        ),
+        *("--min-arguments", 3, "--max-arguments", 7, "--operator-probability", 0.5, "--out", out),
+    )
+    seen = Counter()
+    for example in ListOps().read(out):
+        tokens = example.sequences[0]
+        assert 30 <= len(tokens) <= 40
+        assert split_of(tokens) == "test"
+        arguments = [0]
+        for token in tokens:
+            if token.startswith("["):
+                arguments[-1] += 1
+                arguments.append(0)
+                assert len(arguments) <= 4
+            elif token == "]":
+                seen[arguments.pop()] += 1
+            else:
+                arguments[-1] += 1
+    assert set(seen) == {3, 4, 5, 6, 7}
+
+
+def test_listops_rows_may_have_the_published_parentheses(tmp_path):
+    plain, out = tmp_path / "plain.tsv", tmp_path / "bracketed.tsv"
+    run("listops", "--rows", 100, "--out", plain)
+    run("listops", "--rows", 100, "--brackets", "--out", out)
+    assert all(line.split("\t")[1].startswith("( ( ( ") for line in out.read_text().splitlines())
+    assert list(ListOps().read(out)) == list(ListOps().read(plain))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"), [("7", {7}), ("0-2", {0, 1, 2}), ("12", {12}), ("0-12", set(range(13)))]
+)
+def test_logic_rows_have_the_operations_asked_for(tmp_path, wanted, numbers):
+    out = tmp_path / "rows"
+    run("logic", "--rows", 600, "--operations", wanted, "--out", out)
+    assert {operations(example.sequences) for example in Logic().read(out)} == numbers
+
+
+@pytest.mark.parametrize("wanted", ["", "x", "5-3", "13", "-1", "0-13", "1-2-3"])
+def test_operations_that_do_not_exist_are_refused(wanted):
+    result = run("logic", f"--operations={wanted}")
+    assert result.exit_code == 2
+    assert "nor a range such as 0-6" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--max-tokens", "3"), "--max-tokens must be 0, or at least 4"),
+        (
+            ("--min-tokens", "9", "--max-tokens", "8"),
+            "--min-tokens must be 0, or at most --max-tokens (8), not 9",
+        ),
+        (("--max-arguments", "10"), "--max-tokens must be given: with --max-arguments = 10"),
+        (("--operator-probability", "1"), "--operator-probability must be between 0 and 1"),
+        (("--rows", "0"), "Invalid value for '--rows'"),
+        (("--json",), "--json needs --out FILE"),
+        (("--out", "."), "Invalid value for '--out'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_their_option(arguments, message):
+    result = run("listops", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not result.stdout
+
+
+def test_a_reader_who_has_seen_enough_ends_it_quietly():
+    code = "import sys\nfrom crvnn_tasks.data.make import make\nmake(sys.argv[1:])"
+    making = subprocess.Popen(
+        [sys.executable, "-c", code, "listops", "--rows", "50000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert making.stdout.readline().endswith(b"]\n")
+    making.stdout.close()
+    said = making.stderr.read()
+    making.stderr.close()
+    assert making.wait() == 1
+    assert said == b""
+
+
+def test_a_terminal_sees_how_far_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    result = run("listops", "--rows", 300, "--out", tmp_path / "rows.tsv")
+    assert "making rows" in result.stderr
+    assert result.stdout.startswith(f"{tmp_path / 'rows.tsv'}: 300 rows")
+
+
+@pytest.mark.parametrize("lengths", [[5], [4, 6], [4, 4, 101, 100], [1, 2, 3, 500, 600]])
+def test_mean_median_and_share_are_those_of_the_lengths(lengths):
+    summary = Summary(Counter(lengths), Counter("x" for _ in lengths))
+    assert summary.mean == pytest.approx(statistics.mean(lengths))
+    assert summary.median == statistics.median(lengths)
+    assert summary.usual == sum(length <= 100 for length in lengths) / len(lengths)
+    assert summary.rows == len(lengths)
+
+
+def test_every_command_gives_an_example():
+    assert sorted(make.commands) == ["listops", "logic"]
+    for command in make.commands.values():
+        assert isinstance(command, click.Command)
+        assert f"crvnn data make {command.name} " in run(command.name, "--help").stdout

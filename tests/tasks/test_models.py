@@ -1,0 +1,97 @@
+"""The trained model that comes with the package."""
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import crvnn_tasks
+from crvnn_core import load
+from crvnn_core.cli import main
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_tasks.listops.task import ListOps
+
+HOME = Path(crvnn_tasks.__file__).parent / "models" / "listops"
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return load("listops")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("[MAX 2 9 [MIN 4 7 ] 0 ]", "9"), ("[MIN 8 3 7 ]", "3"), ("[SM 7 5 ]", "2"), ("[MED 1 5 9 ]", "5")],
+)
+def test_it_answers_simple_questions(text, answer, shipped):
+    assert shipped.predict([text])[0].label == answer
+
+
+def test_the_command_line_knows_it_by_name():
+    result = CliRunner().invoke(main, ["predict", "listops", "[MAX 2 9 [MIN 4 7 ] 0 ]", "--json"])
+    (answer,) = json.loads(result.stdout)
+    assert answer["label"] == "9"
+    assert answer["trees"][0].count("(") == 8  # nine tokens
+
+
+def test_it_is_right_on_nine_of_ten_expressions_that_it_never_saw(shipped):
+    examples = list(islice(ListOps(held_out=400).examples("dev", 5), 400))
+    result = shipped.evaluate(examples)
+    assert result.total.examples == 400
+    assert result.total.accuracy > 0.92  # 0.966 of 1,500 when it was made
+
+
+def test_an_expression_with_a_mistake_is_refused_with_the_nearest_operator():
+    result = CliRunner().invoke(main, ["predict", "listops", "[MIX 2 9 ]"])
+    assert result.exit_code == 2
+    assert "'[MIX'" in result.stderr
+    assert "Did you mean '[M" in result.stderr
+
+
+def test_it_comes_with_its_spec_its_seed_and_its_story():
+    run = RunDirectory(HOME)
+    run.check_spec()
+    assert run.read_json(run.results)["seed"] == 1
+    assert (HOME / "MODEL.md").is_file()
+    assert not run.last.exists()  # only training needs checkpoints
+    assert sum(path.stat().st_size for path in HOME.rglob("*")) < 3_000_000
+
+
+@pytest.fixture(scope="module")
+def guided():
+    return load("listops-guided")
+
+
+def test_the_guided_model_is_sure_so_that_hard_decisions_are_its_own(guided):
+    examples = list(islice(ListOps(held_out=300).examples("dev", 5), 300))
+    soft, hard = (guided.evaluate(examples, hard=hard) for hard in (False, True))
+    assert soft.total.accuracy > 0.98  # all of 2,000 when it was made
+    assert abs(soft.total.accuracy - hard.total.accuracy) < 0.005
+    assert soft.total.depth == pytest.approx(hard.total.depth, abs=0.1)
+
+
+def test_leaving_out_what_is_nothing_does_not_change_the_guided_model(guided):
+    tokens = [example.sequences[0] for example in islice(ListOps(held_out=60).examples("test", 5), 60)]
+    encoder = guided.model.encoder
+    assert encoder.shortcuts
+    quick = guided.model.ask(tokens, trace=True).encodings[0]
+    try:
+        encoder.shortcuts = False
+        plain = guided.model.ask(tokens, trace=True).encodings[0]
+    finally:
+        encoder.shortcuts = True
+    assert (quick.vector - plain.vector).abs().max() < 1e-4
+    assert torch.equal(quick.steps, plain.steps)
+    alive = quick.trace.exists[:-1] > 0
+    assert ((quick.trace.compose == 0) | (quick.trace.compose == 1))[alive].float().mean() > 0.999
+
+
+def test_the_guided_model_says_that_it_was_shown_trees():
+    home = HOME.parent / "listops-guided"
+    run = RunDirectory(home)
+    run.check_spec()
+    assert "It was shown the trees" in (home / "MODEL.md").read_text()
+    assert not run.last.exists()

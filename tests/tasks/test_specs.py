@@ -1,0 +1,153 @@
+"""Every spec in tasks/specs assembles and takes a training step, on a few rows in the published formats."""
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from crvnn_core import assemble, read_spec, train
+
+SPECS = Path(__file__).parents[2] / "tasks" / "specs"
+FILES = sorted(SPECS.rglob("*.toml"))
+WORDS = [
+    "a",
+    "the",
+    "film",
+    "is",
+    "good",
+    "bad",
+    "dull",
+    "fine",
+    "very",
+    "not",
+    ".",
+    "man",
+    "sleeps",
+    "person",
+]
+
+
+def names(paths):
+    return [str(path.relative_to(SPECS)) for path in paths]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The published files of every task, with three rows each."""
+    home = tmp_path_factory.mktemp("data")
+    for name in ("listops", "logic", "sst", "snli", "mnli", "glove"):
+        (home / name).mkdir()
+    rows = ["9\t[MAX 2 9 ]\n", "2\t( ( ( [MIN 4 ) 2 ) ] )\n", "0\t[SM 5 5 ]\n"]
+    for number in range(3, 1010):  # more than the published development rows
+        rows.append(
+            f"{number % 10}\t[MAX 0 {number % 10} [MIN 0 {number // 100 % 10} {number // 10 % 10} ] ]\n"
+        )
+    rows = [f"{_answer(row)}\t{row.partition(chr(9))[2]}" for row in rows]
+    (home / "listops" / "train_d20s.tsv").write_text("".join(rows))
+    (home / "listops" / "test_d20s.tsv").write_text("".join(rows[:3]))
+    for number in range(13):
+        (home / "logic" / f"train{number}").write_text(
+            "".join(f"#\t( not {v} )\t( {v} ( and {w} ) )\n" for v in "abcdef" for w in "abcdef")
+        )
+    for split in ("train", "dev", "test"):
+        (home / "sst" / f"{split}.txt").write_text(
+            f"(3 (2 a) (4 fine))\n(1 (1 {split}) (2 film))\n(0 dull)\n"
+        )
+        lines = [
+            {"gold_label": label, "sentence1": f"A man sleeps {split}.", "sentence2": "A person is good."}
+            for label in ("entailment", "neutral", "contradiction")
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (home / "snli" / f"snli_1.0_{split}.jsonl").write_text(text)
+        if split == "train":
+            (home / "mnli" / "multinli_1.0_train.jsonl").write_text(text)
+        else:
+            kind = {"dev": "matched", "test": "mismatched"}[split]
+            (home / "mnli" / f"multinli_1.0_dev_{kind}.jsonl").write_text(text)
+    for size, name in ((300, "glove.840B.300d.zip"), (100, "glove.6B.100d.txt")):
+        vectors = [
+            f"{word} " + " ".join(f"{(i * len(word)) % 7 / 7:.3f}" for i in range(size)) for word in WORDS
+        ]
+        text = "\n".join(vectors) + "\n"
+        if name.endswith(".zip"):
+            with zipfile.ZipFile(home / "glove" / name, "w") as archive:
+                archive.writestr("glove.840B.300d.txt", text)
+        else:
+            (home / "glove" / name).write_text(text)
+    return home
+
+
+def _answer(row):
+    from crvnn_tasks.listops.task import evaluate
+
+    return evaluate(row.partition("\t")[2].replace("(", " ").replace(")", " ").split())
+
+
+def test_there_are_specs_for_every_task_of_the_paper_and_every_ablation():
+    found = names(FILES)
+    for task in ("listops", "logic", "sst2", "sst5", "snli", "mnli"):
+        assert f"{task}.toml" in found
+        assert f"{task}-laptop.toml" in found
+    for row in ("sigmoid", "no-transition", "no-structure", "no-halt-penalty", "relu", "lstm", "balanced"):
+        for task in ("listops", "logic"):
+            assert f"ablations/{task}-{row}.toml" in found
+    assert "from-file.toml" in found
+
+
+@pytest.mark.parametrize("path", FILES, ids=names(FILES))
+def test_a_spec_assembles_and_takes_a_training_step(path, catalog, data, monkeypatch):
+    monkeypatch.chdir(SPECS.parent.parent)  # where a reader of the README calls crvnn
+    plain = read_spec(catalog, path)
+    moved = []
+    for key, value in _texts("task", plain.task.params) | _texts(
+        "model.embedding", plain.model.embedding.params
+    ):
+        if str(value).startswith("data/"):
+            moved.append(f"{key}={data / str(value).removeprefix('data/')}")
+    quick = ["training.epochs=0", "training.steps=1", "training.batch=4", "training.observers=[]"]
+    if plain.task.name == "listops" and not plain.task.params["directory"]:
+        quick += ["task.rows=8", "task.held_out=4", "task.growing=[12]"]
+    spec = read_spec(catalog, path, sets=[*moved, *quick])
+    assembly = assemble(spec, catalog)
+    before = {name: p.detach().clone() for name, p in assembly.model.named_parameters()}
+    outcome = train(assembly, evaluate_splits=[])
+    assert outcome.step == 1
+    changed = [name for name, p in assembly.model.named_parameters() if not p.equal(before[name])]
+    assert any(name.startswith("encoder.cell") for name in changed)
+    assert any(name.startswith("head") for name in changed)
+
+
+def _texts(place, params):
+    return {(f"{place}.{key}", value) for key, value in params.items() if isinstance(value, str)}
+
+
+@pytest.mark.parametrize(
+    ("task", "width", "dropouts"),
+    [
+        ("listops", 128, (0.3, 0.2, 0.1)),
+        ("logic", 200, (0.1, 0.3, 0.1)),
+        ("sst2", 300, (0.3, 0.2, 0.4)),
+        ("sst5", 300, (0.3, 0.2, 0.4)),
+        ("snli", 300, (0.4, 0.1, 0.1)),
+        ("mnli", 300, (0.4, 0.1, 0.1)),
+    ],
+)
+def test_the_papers_hyperparameters_are_those_of_its_table(task, width, dropouts, catalog):
+    spec = read_spec(catalog, SPECS / f"{task}.toml")
+    model = spec.model
+    assert model.width == width
+    assert (model.input_dropout, model.output_dropout, model.cell.params["dropout"]) == dropouts
+    assert spec.training.batch == 128
+    optimizer = spec.training.optimizer
+    assert optimizer.name == "ranger"
+    assert optimizer.params == {"learning_rate": 1e-3, "weight_decay": 1e-2, "k": 5, "alpha": 0.8}
+    assert model.encoder.params["halt_penalty"] == 0.01
+    assert model.scorer.params["window"] == 5
+    assert model.scorer.params["transition"] == 64
+
+
+@pytest.mark.parametrize("path", FILES, ids=names(FILES))
+def test_a_spec_says_what_it_is_for(path):
+    assert re.match(r"# \w+", path.read_text())

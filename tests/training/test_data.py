@@ -1,0 +1,287 @@
+"""Data: tokens to numbers, examples to batches."""
+
+import random
+from itertools import count, islice
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crvnn_core import Example, InputError, Task, UnknownNameError
+from crvnn_core.training import data
+from crvnn_core.training.data import (
+    PADDING,
+    UNKNOWN,
+    Vocabulary,
+    batches,
+    collate,
+    epoch_batches,
+    example_length,
+    padded_size,
+    within_budget,
+)
+
+LETTERS = Vocabulary(["a", "b", "c"])
+
+
+def test_padding_and_the_unknown_come_before_the_vocabulary():
+    assert len(LETTERS) == 5
+    assert LETTERS.encode([["a", "b", "c"]]).ids.tolist() == [[2, 3, 4]]
+    assert (PADDING, UNKNOWN) == (0, 1)
+
+
+def test_sequences_are_padded_on_the_right():
+    tokens = LETTERS.encode([["a"], ["b", "c", "b"]])
+    assert tokens.ids.tolist() == [[2, 0, 0], [3, 4, 3]]
+    assert tokens.mask.tolist() == [[True, False, False], [True, True, True]]
+    assert tokens.ids.dtype == torch.long
+
+
+def test_tokens_outside_the_vocabulary_share_one_number_and_are_not_padding():
+    tokens = LETTERS.encode([["x", "a", "y"]])
+    assert tokens.ids.tolist() == [[UNKNOWN, 2, UNKNOWN]]
+    assert bool(tokens.mask.all())
+
+
+@given(st.lists(st.lists(st.sampled_from("abcxyz"), min_size=1, max_size=9), min_size=1, max_size=5))
+def test_lengths_and_tokens_survive_encoding(sequences):
+    tokens = LETTERS.encode(sequences)
+    assert tokens.mask.sum(1).tolist() == [len(sequence) for sequence in sequences]
+    names = ["", "?", *LETTERS.tokens]
+    for row, sequence in enumerate(sequences):
+        got = [names[number] for number in tokens.ids[row, : len(sequence)].tolist()]
+        assert got == [token if token in "abc" else "?" for token in sequence]
+
+
+def test_an_empty_sequence_is_an_error_that_names_its_place():
+    with pytest.raises(InputError, match="sequence 2 is empty: there is nothing to encode"):
+        LETTERS.encode([["a"], ["b"], []])
+
+
+def test_no_sequences_at_all_are_an_error():
+    with pytest.raises(InputError, match="there are no sequences to encode"):
+        LETTERS.encode([])
+
+
+def test_pairs_become_two_columns():
+    batch = collate([Example((("a",), ("b", "c")), 1), Example((("c", "c"), ("a",)), 0)], LETTERS)
+    first, second = batch.sequences
+    assert first.ids.tolist() == [[2, 0], [4, 4]]
+    assert second.ids.tolist() == [[3, 4], [2, 0]]
+    assert batch.labels.tolist() == [1, 0]
+
+
+def test_examples_with_one_and_with_two_sequences_do_not_mix():
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        collate([Example((("a",),), 0), Example((("a",), ("b",)), 0)], LETTERS)
+
+
+def test_a_batch_moves_to_a_device_whole():
+    moved = collate([Example((("a",), ("b",)), 0)], LETTERS).to("meta")
+    assert moved.labels.is_meta
+    assert all(tokens.ids.is_meta and tokens.mask.is_meta for tokens in moved.sequences)
+
+
+class Counting(Task):
+    vocabulary = ("a",)
+    classes = ("even", "odd")
+
+    def __init__(self, number):
+        self.number = number
+
+    def examples(self, split, seed):
+        for n in range(self.number):
+            yield Example((("a",) * (seed + n + 1),), n % 2)
+
+
+def test_batches_keep_the_order_and_the_last_may_be_smaller():
+    got = list(batches(Counting(7), "train", 3, seed=0))
+    assert [len(batch.labels) for batch in got] == [3, 3, 1]
+    assert [n for batch in got for n in batch.sequences[0].mask.sum(1).tolist()] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_batches_are_made_as_they_are_asked_for():
+    first = next(iter(batches(Counting(10**12), "train", 2, seed=4)))
+    assert first.sequences[0].mask.sum(1).tolist() == [5, 6]
+
+
+def test_a_split_without_examples_has_no_batches():
+    assert list(islice(batches(Counting(0), "train", 3, seed=0), 5)) == []
+
+
+class Given(Task):
+    vocabulary, classes, splits = ("a", "b"), ("no", "yes"), ("train",)
+
+    def __init__(self, *examples):
+        self.given = examples
+
+    def examples(self, split, seed):
+        return iter(self.given)
+
+
+GOOD = Example((("a", "b"),), 1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "fault"),
+    [
+        ((("a",), 1), "not a crvnn_core.Example"),
+        (Example((("a",), ("b",)), 1), "has 2 sequences; the task's arity is 1"),
+        (Example(((),), 1), "has an empty sequence"),
+        (Example(("a b",), 1), "has a text for a sequence"),
+        (Example((("a",),), 7), "has the label 7; labels are 0 to 1"),
+        (Example((("a",),), "yes"), "has the label 'yes'"),
+    ],
+)
+def test_a_wrong_example_is_named_by_its_place(bad, fault):
+    with pytest.raises(InputError, match=f"example 1 of the split 'train' .*{fault}"):
+        list(batches(Given(GOOD, bad), "train", 4, 0))
+
+
+def test_an_unknown_split_is_named():
+    with pytest.raises(UnknownNameError, match=r"no split is called 'trian'\. Did you mean 'train'\?"):
+        next(batches(Given(GOOD), "trian", 4, 0))
+
+
+def test_a_text_is_not_taken_for_its_letters():
+    with pytest.raises(InputError, match="sequence 0 is a text, not tokens"):
+        Vocabulary(["a"]).encode(["a b"])
+
+
+@pytest.mark.parametrize("label", [np.int64(1), torch.tensor(1), True])
+def test_labels_may_be_any_kind_of_whole_number(label):
+    batch = next(batches(Given(Example((["a", "b"],), label)), "train", 1, 0))
+    assert batch.labels.tolist() == [1]
+    assert batch.labels.dtype == torch.int64
+
+
+# Batches of an epoch.
+
+
+class Lengths(Task):
+    """Examples of given lengths, told apart by their first token."""
+
+    vocabulary, classes, splits = ("a",), ("no", "yes"), ("train",)
+
+    def __init__(self, lengths):
+        self.lengths = lengths
+
+    def examples(self, split, seed):
+        for number, length in enumerate(self.lengths):
+            yield Example(((str(number), *"a" * (length - 1)),), number % 2)
+
+
+def names(batches):
+    return [[example.sequences[0][0] for example in batch] for batch in batches]
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=60),
+    st.integers(1, 9),
+    st.integers(0, 3),
+    st.integers(0, 3),
+)
+def test_every_epoch_shows_each_example_exactly_once(lengths, size, seed, number):
+    found = epoch_batches(Lengths(lengths), size, seed, number)
+    shown = [name for batch in names(found) for name in batch]
+    assert sorted(shown) == sorted(map(str, range(len(lengths))))
+    sizes = sorted(map(len, found), reverse=True)
+    assert sizes == [size] * (len(lengths) // size) + [len(lengths) % size] * bool(len(lengths) % size)
+
+
+def test_batches_are_of_similar_lengths_and_not_in_the_order_of_lengths():
+    generator = random.Random(0)
+    lengths = [generator.randint(1, 100) for _ in range(1000)]
+    found = epoch_batches(Lengths(lengths), 10, 0, 0)
+    longest = [max(len(e.sequences[0]) for e in batch) for batch in found]
+    shortest = [min(len(e.sequences[0]) for e in batch) for batch in found]
+    assert sum(most - least for most, least in zip(longest, shortest, strict=True)) / len(found) < 5
+    assert longest != sorted(longest)
+
+
+def test_the_order_follows_from_the_seed_and_the_epoch_alone():
+    task = Lengths([3] * 50)
+    assert names(epoch_batches(task, 8, 1, 2)) == names(epoch_batches(task, 8, 1, 2))
+    others = [names(epoch_batches(task, 8, seed, number)) for seed in (0, 1) for number in (0, 1)]
+    assert all(one != two for i, one in enumerate(others) for two in others[:i])
+
+
+def test_batches_come_in_another_order_every_epoch_even_if_their_examples_do_not():
+    class Steady(Lengths):
+        def epoch(self, seed, number):
+            return self.examples("train", seed)
+
+    one, two = (names(epoch_batches(Steady(range(1, 41)), 5, 0, number)) for number in (0, 1))
+    assert one != two
+    assert sorted(one) == sorted(two)
+
+
+def test_examples_of_one_length_meet_others_in_every_epoch():
+    task = Lengths([3] * 50)
+    companions = [
+        {frozenset(batch) for batch in names(epoch_batches(task, 5, 0, number))} for number in (0, 1)
+    ]
+    assert companions[0] != companions[1]
+
+
+def test_an_epoch_that_never_ends_is_refused(monkeypatch):
+    monkeypatch.setattr(data, "MOST_EXAMPLES", 20)
+    assert len(epoch_batches(Lengths([1] * 20), 5, 0, 0)) == 4
+    with pytest.raises(InputError, match="an epoch has more than 20 examples, or never ends"):
+        epoch_batches(Lengths([1] * 21), 5, 0, 0)
+
+    class Endless(Lengths):
+        def epoch(self, seed, number):
+            return (GOOD for _ in count())
+
+    with pytest.raises(InputError, match="never ends"):
+        epoch_batches(Endless([]), 5, 0, 0)
+
+
+def test_a_wrong_example_of_an_epoch_is_named_by_its_place():
+    class Wrong(Given):
+        def epoch(self, seed, number):
+            return self.given
+
+    with pytest.raises(InputError, match="example 1 of epoch 3 has the label 9"):
+        epoch_batches(Wrong(GOOD, Example((("a",),), 9)), 5, 0, 3)
+
+
+def test_an_epoch_without_examples_has_no_batches():
+    assert epoch_batches(Lengths([]), 5, 0, 0) == []
+
+
+PAIRS = st.lists(
+    st.tuples(st.integers(1, 12), st.integers(1, 12)).map(
+        lambda n: Example((("a",) * n[0], ("a",) * n[1]), 0)
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(PAIRS, st.integers(1, 80))
+def test_a_budget_is_kept_unless_one_example_alone_is_too_large(examples, tokens):
+    groups = within_budget(examples, tokens)
+    assert sorted(id(e) for group in groups for e in group) == sorted(map(id, examples))
+    for group in groups:
+        assert padded_size(group) <= tokens or len(group) == 1
+
+
+@given(PAIRS)
+def test_without_a_budget_there_is_one_group_as_it_was(examples):
+    assert within_budget(examples, 0) == [examples]
+
+
+@given(PAIRS)
+def test_the_size_of_a_batch_is_that_of_its_tensors(examples):
+    batch = collate(examples, LETTERS)
+    assert padded_size(examples) == sum(tokens.ids.numel() for tokens in batch.sequences)
+    assert example_length(examples[0]) == sum(map(len, examples[0].sequences))
+
+
+def test_batches_may_use_the_vocabulary_of_a_model():
+    batch = next(batches(Given(GOOD), "train", 1, 0, Vocabulary(["b"])))
+    assert batch.sequences[0].ids.tolist() == [[UNKNOWN, 2]]

@@ -1,0 +1,148 @@
+"""Training in several processes: the same weights in each, and the same as in one."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from crvnn_core import train
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.training import checkpoint
+from small import PLUGIN, begin, differences, options, variant, weights
+
+#: What is trained, by name. In "alone" the last batch of every epoch has one example, too few for two processes.
+CASES = {
+    "even": ("training.batch=8",),
+    "odd": ("training.batch=7", "training.tokens=9"),
+    "pairs": ("task=pairs", "training.batch=5", "training.tokens=20"),
+    "dropout": ("training.batch=8", "model.input_dropout=0.3"),
+    "alone": ("training.batch=8", "task.rows=17", "training.epochs=2", "training.evaluate_every=0"),
+}
+
+#: Trains every case in the processes that torchrun has started, and keeps what each of them ends with.
+SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import torch
+from crvnn_core import train
+from crvnn_core.training import checkpoint
+from small import notes_of, variant, weights
+
+for name, sets in json.loads(sys.argv[2]).items():
+    assembly = variant(*sets)
+    outcome = train(assembly, Path(name))
+    rank = torch.distributed.get_rank()
+    assert torch.distributed.get_world_size() == 2
+    told = notes_of(assembly).kinds
+    results = {split: result.plain() for split, result in outcome.results.items()}
+    facts = {"step": outcome.step, "best_step": outcome.best_step, "results": results, "told": told}
+    Path(f"{name}-{rank}.json").write_text(json.dumps(facts))
+    checkpoint.save(Path(f"{name}-{rank}.safetensors"), weights(assembly))
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """The directory in which two processes have trained every case."""
+    path = tmp_path_factory.mktemp("together")
+    (path / "train.py").write_text(SCRIPT)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "train.py",
+    ]
+    done = subprocess.run(
+        [*command, str(PLUGIN.parent), json.dumps(CASES)],
+        cwd=path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def ended(path, name, rank):
+    """The weights that a process ended with, and what it told."""
+    facts = json.loads((path / f"{name}-{rank}.json").read_text())
+    return checkpoint.load(path / f"{name}-{rank}.safetensors"), facts
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_process_ends_with_the_same_weights(together, name):
+    (one, first), (two, second) = (ended(together, name, rank) for rank in (0, 1))
+    assert differences(one, two) == []
+    assert {key: first[key] for key in ("step", "best_step", "results")} == {
+        key: second[key] for key in ("step", "best_step", "results")
+    }
+
+
+@pytest.mark.parametrize("name", ["even", "odd", "pairs"])
+def test_two_processes_learn_what_one_does(together, name):
+    found, facts = ended(together, name, 0)
+    alone = variant(*CASES[name])
+    outcome = train(alone, together / f"{name}-in-one")
+    assert (facts["step"], facts["best_step"]) == (outcome.step, outcome.best_step)
+    for key, tensor in weights(alone).items():
+        torch.testing.assert_close(found[key], tensor, atol=1e-5, rtol=0)
+    for split, result in outcome.results.items():
+        assert facts["results"][split]["total"] == pytest.approx(result.plain()["total"], abs=1e-5)
+        assert list(facts["results"][split]["buckets"]) == list(result.buckets)
+
+
+def test_the_steps_of_two_processes_count_all_examples(together):
+    """Loss, accuracy and depth are those of the whole batch and not of one process's share."""
+    alone = variant(*CASES["odd"])
+    train(alone, together / "odd-again")
+    one, two = (
+        [json.loads(line) for line in (together / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("odd", "odd-again")
+    )
+    assert [row["kind"] for row in one] == [row["kind"] for row in two]
+    for key in ("loss", "accuracy", "depth"):
+        assert [row[key] for row in one] == pytest.approx([row[key] for row in two], abs=1e-4)
+
+
+def test_an_example_alone_in_its_batch_keeps_no_process_waiting(together):
+    _, facts = ended(together, "alone", 0)
+    assert facts["step"] == 6  # two whole batches and the one example, in each of two epochs
+
+
+def test_only_the_first_process_tells_observers_and_writes(together):
+    assert ended(together, "even", 0)[1]["told"][0] == "started"
+    assert ended(together, "even", 1)[1]["told"] == []
+    steps = [
+        json.loads(line)["step"] for line in (together / "even" / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert steps == sorted(steps)
+    assert len(steps) == 8  # six steps and two looks, each once
+
+
+def test_what_two_processes_saved_is_what_they_ended_with(together):
+    kept = checkpoint.load(RunDirectory(together / "even").weights)["model"]
+    assert differences(kept, ended(together, "even", 0)[0]) == []
+
+
+def test_the_command_line_starts_the_processes_itself(tmp_path):
+    args = [*options("training.devices=2", "training.steps=3"), "--seeds", "2", "--out", "a", "--json"]
+    process = begin("train", *args, cwd=tmp_path)
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    found = json.loads(out)  # of the first process alone
+    assert list(found["runs"]) == ["a/seed-0", "a/seed-1"]
+    alone = variant("training.steps=3")
+    train(alone, tmp_path / "alone")
+    kept = checkpoint.load(tmp_path / "a" / "seed-0" / "weights.safetensors")["model"]
+    for key, tensor in weights(alone).items():
+        torch.testing.assert_close(kept[key], tensor, atol=1e-5, rtol=0)

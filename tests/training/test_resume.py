@@ -1,0 +1,290 @@
+"""Resuming: training that was stopped at any moment ends as if it never had been."""
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from crvnn_core import Observer, Result, Score, train
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.training import checkpoint
+from crvnn_core.training import trainer as training
+from small import (
+    PLUGIN,
+    Interrupting,
+    Letters,
+    begin,
+    differences,
+    metrics_of,
+    notes_of,
+    options,
+    same,
+    variant,
+    weights,
+)
+
+# Dropout, an optimizer with a memory, and looks and checkpoints that fall on different steps.
+UNEVEN = (
+    "model.input_dropout=0.2",
+    "model.output_dropout=0.1",
+    "training.optimizer=ranger",
+    "training.evaluate_every=7",
+    "training.save_every=3",
+    "training.halve_after=1",
+    "training.anneal=true",
+    "training.steps=16",
+)
+
+
+def assert_same_run(one, two):
+    """Weights, checkpoints, results and metrics are the same, bit for bit."""
+    one, two = RunDirectory(one), RunDirectory(two)
+    assert differences(checkpoint.load(one.weights)["model"], checkpoint.load(two.weights)["model"]) == []
+    last, other = checkpoint.load(one.last), checkpoint.load(two.last)
+    assert differences(last["model"], other["model"]) == []
+    assert same(last["optimizer"], other["optimizer"])
+    assert same(last["position"], other["position"])
+    assert checkpoint.load(one.best)["position"]["step"] == checkpoint.load(two.best)["position"]["step"]
+    assert json.loads(one.results.read_text()) == json.loads(two.results.read_text())
+    assert metrics_of(one.path) == metrics_of(two.path)
+
+
+class Killed(BaseException):
+    """As sudden as a signal, but in this process."""
+
+
+class Killing(Observer):
+    """Ends everything after a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def stepped(self, step, metrics):
+        if step == self.step:
+            raise Killed
+
+
+def stopped_after(step, out, *sets, **components):
+    """A run that was killed right after a step, before anything more was saved."""
+    assembly = variant(*sets, **components)
+    assembly.observers.append(Killing(step))
+    with pytest.raises(Killed):
+        train(assembly, out)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """A run that was never stopped."""
+    path = tmp_path_factory.mktemp("uninterrupted") / "run"
+    train(variant(*UNEVEN), path)
+    return path
+
+
+@pytest.mark.parametrize("step", [1, 3, 5, 7, 8, 15, 16])
+def test_a_run_killed_after_any_step_ends_as_if_it_never_had_been(step, uninterrupted, tmp_path):
+    stopped_after(step, tmp_path / "run", *UNEVEN)
+    again = variant(*UNEVEN)
+    train(again, tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", uninterrupted)
+    (_, facts), *_ = notes_of(again).of("started")
+    assert facts["step"] == max(saved for saved in (0, 3, 6, 7, 9, 12, 14, 15) if saved < step)
+
+
+def test_a_run_may_be_killed_again_and_again(uninterrupted, tmp_path):
+    stopped_after(4, tmp_path / "run", *UNEVEN)
+    for step in (5, 8, 11, 15):
+        assembly = variant(*UNEVEN)
+        assembly.observers.append(Killing(step))
+        with pytest.raises(Killed):
+            train(assembly, tmp_path / "run", resume=True)
+    train(variant(*UNEVEN), tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", uninterrupted)
+
+
+@pytest.fixture
+def past_the_peak(monkeypatch):
+    """Looks that find the model at its best after step 4 of 8."""
+
+    def evaluate(self, examples):
+        return Result(Score(1, {2: 0.5, 4: 0.9, 6: 0.4, 8: 0.3}[self.position.step], 1.0, 0.0), {})
+
+    monkeypatch.setattr(training.Trainer, "_evaluate", evaluate)
+    return (
+        "training.evaluate_every=2",
+        "training.save_every=3",
+        "training.steps=8",
+        "model.input_dropout=0.2",
+    )
+
+
+def test_a_run_killed_before_any_file_is_put_in_its_place_ends_the_same(past_the_peak, tmp_path, monkeypatch):
+    train(variant(*past_the_peak), tmp_path / "whole")
+    replace = Path.replace
+    killed = 0
+    for fatal in range(1, 50):
+        run = tmp_path / f"run-{fatal}"
+        done = []
+
+        def replace_until_killed(self, target, fatal=fatal, done=done):
+            done.append(target)
+            if len(done) == fatal:
+                raise Killed
+            return replace(self, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", replace_until_killed)
+            try:
+                train(variant(*past_the_peak), run)
+            except Killed:
+                killed += 1
+            else:
+                break
+        train(variant(*past_the_peak), run, resume=(run / "spec.toml").exists())
+        assert_same_run(run, tmp_path / "whole")
+    assert killed > 12  # three files to begin with, five saved states, two of them the best, and the results
+
+
+class Growing(Letters):
+    """Gives more examples every epoch."""
+
+    def epoch(self, seed, number):
+        return list(self.examples("train", seed + number))[: 8 * (number + 1)]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5])
+def test_epochs_of_different_sizes_are_taken_up_alike(step, tmp_path):
+    sets = ("training.epochs=5", "training.steps=0", "training.evaluate_every=2", "training.save_every=1")
+    train(variant(*sets, "training.anneal=true", task=Growing), tmp_path / "whole")
+    stopped_after(step, tmp_path / "run", *sets, "training.anneal=true", task=Growing)
+    train(variant(*sets, "training.anneal=true", task=Growing), tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
+def test_training_that_had_stopped_early_stays_stopped(tmp_path, monkeypatch):
+    scores = {1: 0.5, 2: 0.4, 3: 0.3, 4: 0.2}
+    monkeypatch.setattr(
+        training.Trainer,
+        "_evaluate",
+        lambda self, examples: Result(Score(1, scores[self.position.step], 1.0, 0.0), {}),
+    )
+    sets = ("training.evaluate_every=1", "training.patience=3", "training.steps=50")
+    first = train(variant(*sets), tmp_path / "run")
+    again = train(variant(*sets), tmp_path / "run", resume=True)
+    assert again == first
+    assert (again.step, again.stopped) == (4, "no better since step 1")
+
+
+def contents(directory):
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_taking_up_a_finished_run_changes_nothing(tmp_path):
+    first = train(variant(*UNEVEN), tmp_path / "run")
+    before = contents(tmp_path / "run")
+    assert train(variant(*UNEVEN), tmp_path / "run", resume=True) == first
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_finished_run_can_be_trained_for_longer(tmp_path):
+    train(variant("training.steps=4"), tmp_path / "run")
+    outcome = train(variant("training.steps=9"), tmp_path / "run", resume=True)
+    assert outcome.step == 9
+    steps = [row["step"] for row in metrics_of(tmp_path / "run") if row["kind"] == "train"]
+    assert steps == list(range(1, 10))
+
+
+def test_more_epochs_go_on_where_the_last_ones_ended(tmp_path):
+    sets = ("training.steps=0", "training.evaluate_every=0", "training.halve_after=0")
+    train(variant(*sets, "training.epochs=4"), tmp_path / "whole")
+    train(variant(*sets, "training.epochs=2"), tmp_path / "run")
+    train(variant(*sets, "training.epochs=4"), tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_lets_the_step_finish_and_saves(number, uninterrupted, tmp_path):
+    assembly = variant(*UNEVEN)
+    assembly.observers.append(Interrupting(5, [number]))
+    before = signal.getsignal(number)
+    outcome = train(assembly, tmp_path / "run")
+    assert (outcome.step, outcome.finished, outcome.results) == (5, False, {})
+    assert outcome.stopped == "interrupted after step 5"
+    assert signal.getsignal(number) is before
+    assert assembly.observers[-2].kinds[-1] == "finished"
+    assert checkpoint.load(RunDirectory(tmp_path / "run").last)["position"]["step"] == 5
+    train(variant(*UNEVEN), tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", uninterrupted)
+
+
+def test_an_interruption_at_the_last_step_leaves_only_the_evaluation(uninterrupted, tmp_path):
+    assembly = variant(*UNEVEN)
+    assembly.observers.append(Interrupting(16, [signal.SIGINT]))
+    assert not train(assembly, tmp_path / "run").finished
+    assert train(variant(*UNEVEN), tmp_path / "run", resume=True).finished
+    assert_same_run(tmp_path / "run", uninterrupted)
+
+
+def test_a_second_interruption_does_not_wait(uninterrupted, tmp_path):
+    assembly = variant(*UNEVEN)
+    assembly.observers.append(Interrupting(5, [signal.SIGINT] * 2))
+    with pytest.raises(KeyboardInterrupt):
+        train(assembly, tmp_path / "run")
+    assert assembly.observers[-2].kinds[-1] == "finished"
+    train(variant(*UNEVEN), tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", uninterrupted)
+
+
+def test_without_a_directory_an_interruption_ends_training_at_once():
+    assembly = variant()
+    assembly.observers.append(Interrupting(2, [signal.SIGINT]))
+    with pytest.raises(KeyboardInterrupt):
+        train(assembly)
+    assert len(assembly.observers[-2].of("stepped")) == 2
+
+
+def test_a_run_without_any_checkpoint_is_begun_anew(tmp_path):
+    train(variant("model.input_dropout=0.2"), tmp_path / "whole")
+    stopped_after(2, tmp_path / "run", "model.input_dropout=0.2")
+    assert not RunDirectory(tmp_path / "run").last.exists()
+    train(variant("model.input_dropout=0.2"), tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
+def last_step(run):
+    """The last step that a run has written down."""
+    try:
+        *_, line, _ = (run / "metrics.jsonl").read_text().split("\n")
+        return json.loads(line)["step"]
+    except (OSError, ValueError):
+        return 0
+
+
+def test_killing_a_process_at_random_moments_changes_nothing_in_the_end(tmp_path):
+    sets = (*UNEVEN, "training.steps=70", "training.save_every=2")
+    run, generator = tmp_path / "run", random.Random(7)
+    args = [*options(*sets), "--out", run]
+    for kill in range(3):
+        process = begin("train", *args, cwd=tmp_path)
+        target = last_step(run) + generator.randint(8, 18)
+        while last_step(run) < target and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(generator.random() * 0.05)  # a step and a checkpoint take about as long
+        process.kill()
+        _, errors = process.communicate()
+        assert process.returncode == -signal.SIGKILL, errors
+        assert target <= last_step(run) < 70, kill
+        args = ["--plugin", PLUGIN, "--resume", run]
+    train(variant(*sets), run, resume=True)
+    train(variant(*sets), tmp_path / "whole")
+    assert_same_run(run, tmp_path / "whole")
+
+
+def test_weights_after_resuming_are_in_the_model(tmp_path):
+    stopped_after(5, tmp_path / "run", *UNEVEN)
+    assembly = variant(*UNEVEN)
+    train(assembly, tmp_path / "run", resume=True)
+    kept = checkpoint.load(RunDirectory(tmp_path / "run").weights)["model"]
+    assert differences(weights(assembly), kept) == []

@@ -1,0 +1,204 @@
+"""The tree that a trace amounts to."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crvnn_core import Encoding, InputError, Recursion
+from crvnn_core.engine.trace import Trace
+from crvnn_core.testing.parts import (
+    BracketingCell,
+    PlainHalting,
+    PlainRetriever,
+    PlainScorer,
+    ScriptedDecision,
+)
+from crvnn_core.testing.strategies import compositions
+from crvnn_core.trees import tree_of, trees_of
+from small import leaves
+
+
+def trace_of(exists):
+    """A trace of one sequence from its existential probabilities [K + 1, n]."""
+    exists = torch.tensor(exists).unsqueeze(1)
+    steps = torch.tensor([len(exists) - 1])
+    return Trace((exists[:-1] - exists[1:]).clamp(0, 1), exists, torch.ones_like(exists[0]) > 0, steps)
+
+
+def composing(n, *steps):
+    """A trace in which in each step these positions are composed with their right neighbours, without any doubt."""
+    exists = [[1.0] * n]
+    for positions in steps:
+        exists.append([0.0 if i in positions else e for i, e in enumerate(exists[-1])])
+    return trace_of(exists)
+
+
+@st.composite
+def traces(draw):
+    """Any probabilities at all for several sequences, as an engine or a stranger's encoder might record them."""
+    k, b, n = draw(st.integers(0, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 7))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 10**6)))
+    exists = torch.rand(k + 1, b, n, generator=generator)
+    if draw(st.booleans()):
+        exists = exists.round()
+    lengths = draw(st.lists(st.integers(1, n), min_size=b, max_size=b))
+    mask = torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
+    return Trace(torch.rand(k, b, n, generator=generator), exists * mask, mask, torch.full((b,), k)), lengths
+
+
+@given(traces())
+def test_any_trace_gives_a_binary_tree_over_all_tokens_in_their_order(drawn):
+    trace, lengths = drawn
+    for row, length in enumerate(lengths):
+        tokens = [f"t{i}" for i in range(length)]
+        assert leaves(tree_of(trace, row, tokens)) == tokens
+
+
+@st.composite
+def bracketings(draw, first=0, length=None):
+    """A binary tree over the numbers from ``first`` on, as texts."""
+    length = draw(st.integers(1, 8)) if length is None else length
+    if length == 1:
+        return str(first)
+    left = draw(st.integers(1, length - 1))
+    return (draw(bracketings(first, left)), draw(bracketings(first + left, length - left)))
+
+
+def merges(tree):
+    """The positions at which two neighbours join, children before their parents."""
+    if isinstance(tree, str):
+        return []
+    left, right = tree
+    return [*merges(left), *merges(right), int(leaves(left)[-1])]
+
+
+@given(bracketings())
+def test_a_trace_without_doubt_gives_the_tree_it_was_made_from(tree):
+    tokens = leaves(tree)
+    n = len(tokens)
+    trace = composing(n, *({position} for position in merges(tree)))
+    assert tree_of(trace, 0, tokens).nested() == tree
+
+
+@pytest.mark.parametrize(
+    ("steps", "tree"),
+    [
+        ([{0}, {1}, {2}], ((("a", "b"), "c"), "d")),
+        ([{2}, {1}, {0}], ("a", ("b", ("c", "d")))),
+        ([{0, 2}, {1}], (("a", "b"), ("c", "d"))),
+        ([{1}, {0}, {2}], (("a", ("b", "c")), "d")),
+        ([{0, 1, 2}], ((("a", "b"), "c"), "d")),  # at once: from left to right
+        ([{1}], (("a", ("b", "c")), "d")),  # the rest is never composed and joins last
+        ([], ((("a", "b"), "c"), "d")),
+        ([{3}, {0}, {2}, {1}], (("a", "b"), ("c", "d"))),  # the last has no right neighbour to join
+    ],
+)
+def test_binary_decisions_give_the_expected_tree(steps, tree):
+    assert tree_of(composing(4, *steps), 0, "abcd").nested() == tree
+
+
+def test_a_position_joins_in_the_step_in_which_it_becomes_more_likely_gone_than_not():
+    slowly = trace_of([[1.0, 1.0, 1.0], [0.6, 0.7, 1.0], [0.55, 0.5, 1.0], [0.1, 0.3, 1.0]])
+    assert tree_of(slowly, 0, "abc").nested() == ("a", ("b", "c"))
+
+
+def test_one_token_is_its_own_tree():
+    assert tree_of(composing(1), 0, ["a"]).nested() == "a"
+    assert tree_of(composing(1, set(), set()), 0, ["a"]).nested() == "a"
+
+
+def test_padding_and_other_rows_do_not_matter():
+    exists = torch.tensor([[[1.0, 1.0, 1.0, 0.0], [1.0] * 4], [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]]])
+    trace = Trace(exists[:1] - exists[1:], exists, exists[0] > 0, torch.tensor([1, 1]))
+    assert tree_of(trace, 0, "abc").nested() == ("a", ("b", "c"))
+    assert tree_of(trace, 1, "abcd").nested() == ((("a", "b"), "c"), "d")
+
+
+@pytest.mark.parametrize("tokens", ["", "ab", "abcd"])
+def test_tokens_of_another_sequence_are_refused(tokens):
+    with pytest.raises(InputError, match=f"sequence 0 of the trace has 3 tokens, not {len(tokens)}"):
+        tree_of(composing(3, {0}, {1}), 0, tokens)
+
+
+def test_a_very_deep_tree_is_made_and_written():
+    n = 5000
+    tokens = ["x"] * n
+    for trace in (trace_of([[1.0] * n]), trace_of([[1.0] * n, [0.0] * n])):
+        tree = tree_of(trace, 0, tokens)
+        text = str(tree)
+        assert text.startswith("(" * (n - 1) + "x x) x)")
+        assert len(text) == n + 3 * (n - 1)
+
+
+def any_traces(rows, number):
+    """A batch of random traces: of any numbers, of binary ones, of what an engine makes, and of doubts near a half."""
+    generator = torch.Generator().manual_seed(number)
+    k, n = number % 13, 1 + number % 29
+    chances = torch.rand(k, rows, n, generator=generator)
+    kind = number % 4
+    if kind == 1:
+        chances = chances.round()
+    if kind == 3:
+        chances = 0.3 + 0.2 * chances
+    exists = torch.cat([torch.ones(1, rows, n), (1 - chances).cumprod(0)])
+    if kind == 0:
+        exists = torch.rand(k + 1, rows, n, generator=generator)
+    lengths = torch.randint(1, n + 1, (rows,), generator=generator)
+    mask = torch.arange(n) < lengths.unsqueeze(1)
+    return Trace(chances * mask, exists * mask, mask, torch.full((rows,), k)), lengths.tolist()
+
+
+def test_ten_thousand_random_traces_all_give_a_well_formed_tree_over_all_tokens():
+    for number in range(100):
+        trace, lengths = any_traces(100, number)
+        for row, length in enumerate(lengths):
+            tokens = [f"t{i}" for i in range(length)]
+            tree = tree_of(trace, row, tokens)
+            assert leaves(tree) == tokens
+            assert len(tree.nodes) == length - 1
+            _in_order(tree, trace.exists[1:, row])
+
+
+def _in_order(tree, exists):
+    """Every node says when it was made and how surely, and none was made before its children."""
+    steps = [node.step or len(exists) + 1 for node in tree.nodes]
+    assert steps == sorted(steps)
+    for node, step in zip(tree.nodes, steps, strict=True):
+        gone = 1 - exists[:, node.split - 1]
+        assert not (gone[: step - 1] >= 0.5).any()
+        if node.step is not None:
+            assert node.chance == pytest.approx(gone[step - 1].item(), abs=1e-6)
+            assert node.chance >= 0.5
+
+
+@settings(max_examples=300)
+@given(compositions(max_length=14))
+def test_binary_decisions_give_the_tree_that_the_engine_composes(composition):
+    n, order = composition
+    names = [f"x{i}" for i in range(n)]
+    cell = BracketingCell(1, names)
+    parts = {"retriever": PlainRetriever(), "scorer": PlainScorer(1), "halting": PlainHalting(), "cell": cell}
+    decision = ScriptedDecision(order)
+    engine = Recursion(1, decision=decision, **parts, boundaries=False, shortcuts=False).eval()
+    inputs = torch.arange(float(n)).view(1, n, 1)
+    encoding = engine(inputs, torch.ones(1, n, dtype=torch.bool), trace=True)
+    tree = tree_of(encoding.trace, 0, names)
+    assert str(tree) == cell.name(encoding.vector[0])
+    made = [{node.split - 1 for node in tree.nodes if node.step == step} for step in range(1, len(order) + 1)]
+    assert made == list(map(set, order))
+    assert all(node.chance == 1 for node in tree.nodes)
+
+
+def test_table_1_of_the_paper_is_the_tree_of_its_existential_probabilities():
+    exists = [[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1], [0, 0, 1, 0, 0, 1], [0, 0, 0, 0, 0, 1]]
+    tree = tree_of(
+        trace_of([list(map(float, row)) for row in exists]), 0, ["x1", "x2", "x3", "x4", "x5", "x6"]
+    )
+    assert str(tree) == "((x1 (x2 x3)) (x4 (x5 x6)))"
+    assert [node.step for node in tree.nodes] == [1, 1, 2, 2, 3]
+
+
+def test_encoders_without_trace_or_structure_have_no_tree():
+    nothing = torch.zeros(2, 1)
+    assert trees_of(Encoding(nothing, nothing, nothing), ["ab", "a"]) == [None, None]

@@ -139,16 +139,9 @@ def expect_texts(texts: Sequence[str], file: Any) -> None:
 
 def questions(texts: Sequence[str], file: Any, trained: Trained) -> list[str | tuple[str, str]]:
     """The texts of the command line or of a file, two by two for a task on pairs."""
-    return list(_from_file(file, trained) if file is not None else _from_arguments(texts, trained))
+    from crvnn_core.inference.trained import pair_texts
 
-
-def _from_arguments(texts: Sequence[str], trained: Trained) -> Iterator[str | tuple[str, str]]:
-    if trained.task.arity == 1:
-        yield from texts
-        return
-    if len(texts) % 2:
-        raise click.UsageError(f"the task is about pairs of texts; {len(texts)} cannot be paired.")
-    yield from zip(texts[::2], texts[1::2], strict=True)
+    return list(_from_file(file, trained)) if file is not None else pair_texts(texts, trained.task)
 
 
 def _from_file(file: Any, trained: Trained) -> Iterator[str | tuple[str, str]]:

@@ -138,13 +138,9 @@ def _result(
 
 
 def _sentences(task: Task, rows: Sequence[Example]) -> list[Sentence | None]:
-    from crvnn_core.trees.scoring import Sentence
+    from crvnn_core.trees.scoring import gold_sentences
 
-    return [
-        None if gold is None else Sentence(gold, own)
-        for row in rows
-        for gold, own in zip(task.gold(row), task.constituents(row), strict=True)
-    ]
+    return [sentence for row in rows for sentence in gold_sentences(task, row)]
 
 
 def _show(result: dict[str, Any], name: str, examples: int) -> None:

@@ -20,13 +20,12 @@ from crvnn_core.spec import RunSpec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import override, read_toml
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.training.data import UNKNOWN, checked, split_examples, within_budget
+from crvnn_core.training.data import TOKEN_BUDGET, UNKNOWN, checked, split_examples, within_budget
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.trees import Tree, trees_of
 
 #: A text, or two of them for a task on pairs.
 Text = str | tuple[str, str]
-_TOKENS = 4096  # that go through the model at a time
 
 
 @frozen
@@ -60,12 +59,9 @@ class Trained:
         if isinstance(texts, str):
             raise InputError(f"predict takes a list of texts: [{texts!r}]")
         questions = [self.question(text, number) for number, text in enumerate(texts)]
-        answers: dict[int, Prediction] = {}
         with self.deciding(hard):
-            for group in within_budget(questions, _TOKENS):
-                for question, answer in zip(group, self._answers(group), strict=True):
-                    answers[question.label] = answer
-        return [answers[number] for number in range(len(questions))]
+            found = dict(self._predictions(questions))
+        return [found[i] for i in range(len(questions))]
 
     def examples(self, split: str = "", path: Path | str = "", seed: int = 0) -> list[Example]:
         """The examples of a split of its task, or of a file of the form that its task reads.
@@ -85,7 +81,7 @@ class Trained:
         :param hard: decide for real, and compose along one tree.
         """
         with self.deciding(hard):
-            return evaluate(self.model, self.task, examples, tokens=_TOKENS, done=done)
+            return evaluate(self.model, self.task, examples, tokens=TOKEN_BUDGET, done=done)
 
     def trees(
         self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
@@ -95,19 +91,9 @@ class Trained:
         :param done: is told how many were looked at, again and again.
         :param hard: decide for real, and compose along one tree.
         """
-        numbered = [Example(example.sequences, number) for number, example in enumerate(examples)]
-        found: dict[int, tuple[Tree, ...]] = {}
         with self.deciding(hard):
-            for group in within_budget(numbered, _TOKENS):
-                for example, answer in zip(group, self._answers(group), strict=True):
-                    found[example.label] = tuple(tree for tree in answer.trees if tree is not None)
-                    if len(found[example.label]) < len(answer.trees):
-                        raise CrvnnError(
-                            f"the encoder '{self.spec.model.encoder.name}' composes along no tree"
-                        )
-                if done is not None:
-                    done(len(group))
-        return [found[number] for number in range(len(numbered))]
+            found = {i: self._whole(answer) for i, answer in self._predictions(examples, done)}
+        return [found[i] for i in range(len(examples))]
 
     def unknown(self, tokens: Sequence[str]) -> frozenset[int]:
         """The positions of tokens that the model has no vector for."""
@@ -132,7 +118,10 @@ class Trained:
                 encoder.hard = False
 
     def question(self, text: Text, number: int = 0) -> Example:
-        """A text as an example; its number stands where the label would."""
+        """A text, or a pair of texts, as an example whose label means nothing.
+
+        :param number: of the text among those of the user, from 0, for error messages.
+        """
         parts = text if isinstance(text, (tuple, list)) else (text,)
         if len(parts) != self.task.arity or not all(isinstance(part, str) for part in parts):
             wanted = "a text" if self.task.arity == 1 else "a pair of texts"
@@ -143,7 +132,23 @@ class Trained:
             raise InputError(f"text {number + 1}: {error}") from None
         if not all(sequences):
             raise InputError(f"text {number + 1} is empty: there is nothing to predict")
-        return Example(sequences, number)
+        return Example(sequences, 0)
+
+    def _predictions(
+        self, examples: Sequence[Example], done: Callable[[int], None] | None = None
+    ) -> Iterator[tuple[int, Prediction]]:
+        """The index and the prediction of each example, batch by batch."""
+        for group in within_budget(examples, TOKEN_BUDGET):
+            yield from zip(group, self._answers([examples[i] for i in group]), strict=True)
+            if done is not None:
+                done(len(group))
+
+    def _whole(self, answer: Prediction) -> tuple[Tree, ...]:
+        """The trees of a prediction; an error if there is a sequence without one."""
+        trees = tuple(tree for tree in answer.trees if tree is not None)
+        if len(trees) < len(answer.trees):
+            raise CrvnnError(f"the encoder '{self.spec.model.encoder.name}' composes along no tree")
+        return trees
 
     def _answers(self, questions: Sequence[Example]) -> list[Prediction]:
         columns = list(zip(*(question.sequences for question in questions), strict=True))
@@ -154,6 +159,15 @@ class Trained:
             by_class = dict(zip(self.task.classes, chances, strict=True))
             found.append(Prediction(max(by_class, key=by_class.__getitem__), by_class, shown))
         return found
+
+
+def pair_texts(texts: Sequence[str], task: Task) -> list[Text]:
+    """Texts as ``Trained.predict`` takes them: as they are, or two by two for a task on pairs."""
+    if task.arity == 1:
+        return list(texts)
+    if len(texts) % 2:
+        raise InputError(f"the task is about pairs of texts; {len(texts)} cannot be paired")
+    return list(zip(texts[::2], texts[1::2], strict=True))
 
 
 def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()) -> Trained:

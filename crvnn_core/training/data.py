@@ -129,20 +129,29 @@ def example_length(example: Example) -> int:
     return sum(map(len, example.sequences))
 
 
-def within_budget(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
-    """Examples cut into groups of at most so many tokens with their padding (or of one example); 0 for no limit."""
+#: Tokens, padding included, of one forward pass outside training.
+TOKEN_BUDGET = 4096
+
+
+def within_budget(examples: Sequence[Example], tokens: int) -> list[list[int]]:
+    """Batches of similar lengths that have at most ``tokens`` tokens each, padding included.
+
+    :param tokens: 0 for no limit: one batch of all examples in the order given. An example that is longer than the
+        limit is a batch of its own.
+    :return: for each batch the indices of its examples, from short to long.
+    """
     if not tokens:
-        return [list(examples)]
-    groups: list[list[Example]] = []
+        return [list(range(len(examples)))]
+    groups: list[list[int]] = []
     longest: tuple[int, ...] = ()
-    for example in sorted(examples, key=example_length):
-        lengths = tuple(map(len, example.sequences))
+    for index in sorted(range(len(examples)), key=lambda index: example_length(examples[index])):
+        lengths = tuple(map(len, examples[index].sequences))
         joint = tuple(map(max, longest, lengths)) if groups else lengths
         if groups and (len(groups[-1]) + 1) * sum(joint) <= tokens:
-            groups[-1].append(example)
+            groups[-1].append(index)
             longest = joint
         else:
-            groups.append([example])
+            groups.append([index])
             longest = lengths
     return groups
 

@@ -79,12 +79,9 @@ def evaluate(
         with torch.inference_mode():
             for start in range(0, len(order), _TOGETHER):
                 chosen = order[start : start + _TOGETHER]
-                places: dict[int, list[int]] = {}  # an example may come several times
-                for i in chosen:
-                    places.setdefault(id(examples[i]), []).append(i)
                 for group in within_budget([examples[i] for i in chosen], tokens):
-                    rows = [places[id(example)].pop() for example in group]
-                    facts[rows] = _facts_that_fit(model, group, device)
+                    rows = [chosen[i] for i in group]
+                    facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device)
                     if done is not None:
                         done(len(group))
     finally:

@@ -103,7 +103,8 @@ class Stepper:
 
     def _shrink(self, examples: Sequence[Example], cause: RuntimeError) -> None:
         mine = self._share(examples)
-        largest = max(padded_size(group) for group in within_budget(mine, self.position.tokens))
+        groups = within_budget(mine, self.position.tokens)
+        largest = max(padded_size([mine[i] for i in group]) for group in groups)
         step = self.position.step + 1
         if self.fabric.world_size > 1 or max(map(example_length, mine)) >= largest:
             raise CrvnnError(
@@ -129,11 +130,12 @@ class Stepper:
         self._seed_step()
         self.fast_optimizer.zero_grad()
         mine = self._share(examples)
-        groups = within_budget(mine or examples[:1], self.position.tokens)
+        used = mine or examples[:1]  # a process without a share still takes part in the sums
+        groups = within_budget(used, self.position.tokens)
         facts = torch.zeros(3, device=self.fabric.device)
         for number, group in enumerate(groups, 1):
-            batch = collate(group, self.model.vocabulary).to(self.fabric.device)
-            counted = len(group) if mine else 0  # a process without a share still takes part in the sums
+            batch = collate([used[i] for i in group], self.model.vocabulary).to(self.fabric.device)
+            counted = len(group) if mine else 0
             waiting = number < len(groups) and self.fabric.world_size > 1
             with self.fabric.no_backward_sync(self.fast_model, enabled=waiting):
                 output = self.fast_model(batch)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, frozen
 
 from crvnn_core.trees.tree import Tree
+
+if TYPE_CHECKING:
+    from crvnn_core.interfaces import Example, Task
 
 Spans = frozenset[tuple[int, int]]
 
@@ -33,6 +36,12 @@ class Sentence:
     def counts(self) -> bool:
         """Whether it has more than one tree."""
         return len(self.gold.tokens) >= SHORTEST
+
+
+def gold_sentences(task: Task, example: Example) -> tuple[Sentence | None, ...]:
+    """Each sequence of an example as a sentence to be scored; ``None`` where the task has no gold tree of it."""
+    both = zip(task.gold(example), task.constituents(example), strict=True)
+    return tuple(None if gold is None else Sentence(gold, own) for gold, own in both)
 
 
 @frozen

@@ -15,12 +15,11 @@ from torch import Tensor
 from crvnn_bench.contenders import Field
 from crvnn_bench.timing import Timed, interleave, settling
 from crvnn_core import Batch, Example, Model, Recursion
-from crvnn_core.training.data import collate, within_budget
+from crvnn_core.training.data import TOKEN_BUDGET, collate, within_budget
 from crvnn_tasks.listops.language import evaluate
 from crvnn_tasks.listops.recipe import Recipe, expressions
 
 _OFF = -1.0  # a tolerance below every weight: nothing is dropped, nothing skipped
-_TOKENS = 4096  # that go through the model at a time
 
 
 @frozen
@@ -95,7 +94,10 @@ def effects(
     for setting in settings(tolerances, engine):
         models[setting.name] = setting.apply(field.build("crvnn")).eval()
     vocabulary, device = field.base.vocabulary, field.setup.device
-    groups = [collate(group, vocabulary).to(device) for group in within_budget(rows, _TOKENS)]
+    groups = [
+        collate([rows[i] for i in group], vocabulary).to(device)
+        for group in within_budget(rows, TOKEN_BUDGET)
+    ]
     jobs = {name: [partial(_answers, model, group) for group in groups] for name, model in models.items()}
     for name in jobs:
         jobs[name][len(groups) // 2]()  # the warm-up
@@ -105,7 +107,7 @@ def effects(
 
 def parts(rows: Sequence[Example], tolerances: Sequence[float]) -> int:
     """How many times ``effects`` tells that something is done."""
-    return len(within_budget(rows, _TOKENS)) * (3 + 3 * len(tolerances))
+    return len(within_budget(rows, TOKEN_BUDGET)) * (3 + 3 * len(tolerances))
 
 
 @torch.no_grad()

@@ -10,15 +10,14 @@ from attrs import field, frozen
 from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameError
 from crvnn_core.host.manager import Catalog
 from crvnn_core.inference.inspection import Answer, watch
-from crvnn_core.inference.trained import Text, Trained, load
+from crvnn_core.inference.trained import Text, Trained, load, pair_texts
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.records import Variant
-from crvnn_core.training.data import example_length, within_budget
-from crvnn_core.trees.scoring import Sentence
+from crvnn_core.training.data import TOKEN_BUDGET, example_length, within_budget
+from crvnn_core.trees.scoring import Sentence, gold_sentences
 
 #: Tokens of a sequence whose tree and steps are drawn: of a user's text, and of an example of the data.
 MOST_TOKENS, SHOWN_TOKENS = 120, 32
-_TOKENS = 4096  # that go through the model at a time
 
 
 @frozen
@@ -129,19 +128,17 @@ def look_at(look: Look, examples: Sequence[Example], done: Callable[[int], None]
     trained = look.trained
     if trained is None:
         return ()
-    numbered = [Example(example.sequences, number) for number, example in enumerate(examples)]
     found: dict[int, Seen] = {}
     classes = list(trained.task.classes)
-    for group in within_budget(numbered, _TOKENS):
-        output = trained.model.ask(*zip(*(example.sequences for example in group), strict=True))
+    for group in within_budget(examples, TOKEN_BUDGET):
+        output = trained.model.ask(*zip(*(examples[i].sequences for i in group), strict=True))
         steps = torch.stack([encoding.steps for encoding in output.encodings]).float().mean(0).tolist()
         said = output.logits.argmax(-1).tolist()
-        for row, example in enumerate(group):
-            length = sum(map(len, example.sequences)) / len(example.sequences)
-            gold = classes[examples[example.label].label]
-            found[example.label] = Seen(length, steps[row], gold, classes[said[row]])
+        for row, i in enumerate(group):
+            length = example_length(examples[i]) / len(examples[i].sequences)
+            found[i] = Seen(length, steps[row], classes[examples[i].label], classes[said[row]])
         done(len(group))
-    return tuple(found[number] for number in range(len(examples)))
+    return tuple(found[i] for i in range(len(examples)))
 
 
 def worth_showing(
@@ -191,11 +188,7 @@ def text_of(trained: Trained, example: Example) -> Text | None:
 
 def questions(texts: Sequence[str], trained: Trained) -> list[Text]:
     """A user's texts; for a task on pairs, two by two. One that is too long to be drawn is an error."""
-    if len(texts) % trained.task.arity:
-        raise InputError(f"the task is about pairs of texts; {len(texts)} cannot be paired")
-    found: list[Text] = (
-        list(texts) if trained.task.arity == 1 else list(zip(texts[::2], texts[1::2], strict=True))
-    )
+    found = pair_texts(texts, trained.task)
     for number, text in enumerate(found, 1):
         longest = max(map(len, trained.question(text).sequences))
         if longest > MOST_TOKENS:
@@ -212,9 +205,7 @@ def show(text: Text, gold: str | None, looks: Sequence[Look]) -> Shown:
 
 def _right_trees(text: Text, looks: Sequence[Look]) -> tuple[Sentence | None, ...]:
     trained = next(look.trained for look in looks if look.trained is not None)
-    example = trained.question(text)
-    both = zip(trained.task.gold(example), trained.task.constituents(example), strict=True)
-    return tuple(None if gold is None else Sentence(gold, own) for gold, own in both)
+    return gold_sentences(trained.task, trained.question(text))
 
 
 def _answer(look: Look, text: Text) -> Answer | str:

@@ -390,7 +390,7 @@ def test_texts_and_pairs_that_cannot_be_asked_about_are_usage_errors(letters_run
     for args in ((), ("a", "--file", "texts")):
         assert "give texts, or a file of them" in run("predict", letters_run, *args, code=2).stderr
     result = run("predict", pairs_run, "a", "b", "c", "--plugin", PLUGIN, code=2)
-    assert "the task is about pairs of texts; 3 cannot be paired." in result.stderr
+    assert "the task is about pairs of texts; 3 cannot be paired" in result.stderr
     assert "No such file" in run("predict", letters_run, "--file", "nowhere", code=2).stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import ContractError, CrvnnError
 
 if TYPE_CHECKING:
     from crvnn_core.engine.trace import Trace
@@ -85,11 +86,34 @@ class Decision(nn.Module, ABC):
 
     if TYPE_CHECKING:
 
-        def __call__(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor: ...
+        def __call__(
+            self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor
+        ) -> Tensor: ...
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._expect_four_arguments()
 
     @abstractmethod
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
-        """``scores`` u [B, n], ``eligible`` [B, n] bool -> c [B, n] in [0, 1], 0 where not eligible."""
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        """``scores`` u, ``eligible`` (bool) and ``exists`` e, all [B, n] -> c [B, n] in [0, 1], 0 where not eligible.
+
+        A decision that normalises over the row weighs positions by ``exists``, which is 0 under padding: then taking
+        out positions with e = 0 changes nothing, as the engine does with ``shortcuts``.
+        """
+
+    def _expect_four_arguments(self) -> None:
+        """Raise ``ContractError`` for a ``forward`` written before decisions were given ``exists``."""
+        signature = inspect.signature(self.forward)
+        try:
+            signature.bind("scores", "near", "eligible", "exists")
+        except TypeError:
+            raise ContractError(
+                f"decision {type(self).__name__} defines forward{signature}, but decisions are called with four "
+                "arguments: change it to forward(self, scores, near, eligible, exists), where exists [B, n] is the "
+                "probability that a position still exists, 0 under padding",
+                "decision",
+            ) from None
 
 
 class Cell(nn.Module, ABC):

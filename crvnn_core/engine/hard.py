@@ -42,8 +42,9 @@ def compose_hard(
             for over, length in zip(closing, state.lengths, strict=True)
         ]
         over = torch.tensor(closing, device=mask.device) if any(closing) else None
-        joined = _join(engine.decide(state, adjacent(state.present, state.exists)), state, over)
-        chance, joins, gained, staying, exists = joined
+        present = state.present.to(state.exists.dtype)  # what is still there exists for sure
+        compose = engine.decide(state, adjacent(state.present, state.exists), present)
+        chance, joins, gained, staying, exists = _join(compose, state, over)
         # The host's one look in a step: how many join, and which sequences the halting lets go on. It comes before
         # the parents are made, so a halting that looks at the nodes sees those of the step before.
         willing = engine.willing(exists, state.nodes, state.step + 1)

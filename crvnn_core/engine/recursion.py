@@ -96,7 +96,7 @@ class Recursion(Encoder):
         """One pass over every sequence: the composition probabilities, and the state after them."""
         near = self._neighbours(state)
         # c, left(c), e (1 - c) [B, N]
-        compose, gained, exists = _advance(self.decide(state, near), near, state)
+        compose, gained, exists = _advance(self.decide(state, near, state.exists), near, state)
         after = state.advance(exists, gained)
         if not self.halting.looks:
             after.outlook = self.look(after)
@@ -190,11 +190,11 @@ class Recursion(Encoder):
             raise ContractError(f"retriever {kinds}, not a Neighbourhood", "retriever")
         return near if isinstance(near, Along) else Remembered(near)
 
-    def decide(self, state: State, near: Neighbourhood) -> Tensor:
-        """Composition probabilities c [B, N]."""
+    def decide(self, state: State, near: Neighbourhood, exists: Tensor) -> Tensor:
+        """Composition probabilities c [B, N], where positions exist with probabilities ``exists`` [B, N]."""
         scores = self.scorer(self.cell.readout(state.nodes), near, state.gained)  # u [B, N]
         _expect(self.scorer, "scorer", scores, state.exists.shape)
-        compose = self.decision(scores.to(state.exists.dtype), near, state.eligible)
+        compose = self.decision(scores.to(exists.dtype), near, state.eligible, exists)
         _expect(self.decision, "decision", compose, state.exists.shape)
         return compose.to(state.exists.dtype)
 

@@ -24,24 +24,25 @@ from crvnn_core.testing.common import (
 from crvnn_core.testing.oracles import matrices
 
 
-def _inputs(row: int | None = None) -> tuple[Tensor, MatrixNeighbourhood, Tensor]:
-    """Scores, neighbourhood and eligibility of the checks' batch, or of one sequence of it, unpadded."""
+def _inputs(row: int | None = None) -> tuple[Tensor, MatrixNeighbourhood, Tensor, Tensor]:
+    """Scores, neighbourhood, eligibility and existence of the checks' batch, or of one sequence of it, unpadded."""
     mask = padded()
     rows = slice(None) if row is None else slice(row, row + 1)
     n = mask.shape[1] if row is None else int(mask[row].sum())
     last = mask.sum(1, keepdim=True) - 1
     eligible = torch.arange(mask.shape[1]) < last
-    return (2 * random(*mask.shape))[rows, :n], matrices(existences(mask)[rows, :n]), eligible[rows, :n]
+    exists = existences(mask)[rows, :n]
+    return (2 * random(*mask.shape))[rows, :n], matrices(exists), eligible[rows, :n], exists
 
 
 def check_decision_gives_probabilities(component: Component) -> None:
     """Every c lies in [0, 1], in training and in evaluation, however large the scores."""
-    scores, near, eligible = _inputs()
+    scores, near, eligible, exists = _inputs()
     decision = build(component)
     for training in (True, False):
         decision.train(training)
         for scale in (0.0, 1.0, 50.0, 1000.0):
-            chosen = decision(scale * scores, near, eligible)
+            chosen = decision(scale * scores, near, eligible, exists)
             assert chosen.shape == scores.shape, f"expected {list(scores.shape)}, got {list(chosen.shape)}"
             finite(chosen, "c")
             assert chosen.min() >= 0, f"a probability is {chosen.min():.3g}"
@@ -50,36 +51,36 @@ def check_decision_gives_probabilities(component: Component) -> None:
 
 def check_decision_leaves_the_ineligible_alone(component: Component) -> None:
     """c is exactly 0 where a position is not eligible."""
-    scores, near, eligible = _inputs()
-    chosen = build(component)(scores.abs() + 3, near, eligible)
+    scores, near, eligible, exists = _inputs()
+    chosen = build(component)(scores.abs() + 3, near, eligible, exists)
     assert bool((chosen[~eligible] == 0).all()), "an ineligible position is composed"
 
 
 def check_decision_fades_if_it_says_so(component: Component) -> None:
     """If ``fades`` is true, a c of 0 or 1 has no gradient; if ``settles`` is false, c is never either."""
-    scores, near, eligible = _inputs()
+    scores, near, eligible, exists = _inputs()
     decision = build(component).eval()
     sure = (100 * scores).requires_grad_()
-    chosen = decision(sure, near, eligible)
+    chosen = decision(sure, near, eligible, exists)
     settled = eligible & ((chosen < 1e-6) | (chosen > 1 - 1e-6))
     if decision.fades and bool(settled.any()):
         (gradient,) = torch.autograd.grad(chosen[settled].sum(), sure, allow_unused=True)
         steepest = 0.0 if gradient is None else gradient.abs().max().item()
         assert steepest < 1e-3, f"where c is 0 or 1 it still has a gradient of {steepest:.3g}"
     if not decision.settles:
-        chosen = decision(scores, near, eligible)[eligible]
+        chosen = decision(scores, near, eligible, exists)[eligible]
         assert bool(((chosen > 0) & (chosen < 1)).all()), "c is exactly 0 or 1, though settles is false"
 
 
 def check_decision_follows_the_scores(component: Component) -> None:
     """Raising one position's score never lowers its own probability, and can raise it."""
-    scores, near, eligible = _inputs()
+    scores, near, eligible, exists = _inputs()
     decision = build(component)
     scores = scores.clone()
     seen = []
     for score in (-6.0, -2.0, 0.0, 2.0, 6.0):
         scores[0, 2] = score
-        seen.append(decision(scores, near, eligible)[0, 2].item())
+        seen.append(decision(scores, near, eligible, exists)[0, 2].item())
     assert all(a <= b + 1e-6 for a, b in pairwise(seen)), f"c falls while u rises: {seen}"
     assert seen[-1] > seen[0], f"c does not depend on u: {seen}"
 
@@ -95,22 +96,22 @@ def check_decision_treats_each_sequence_alone(component: Component) -> None:
 
 def check_decision_ignores_padding(component: Component) -> None:
     """Changing scores under the mask changes nothing."""
-    scores, near, eligible = _inputs()
+    scores, near, eligible, exists = _inputs()
     mask = padded()
     decision = build(component)
     same(
-        decision(torch.where(mask, scores, 30.0), near, eligible),
-        decision(scores, near, eligible),
+        decision(torch.where(mask, scores, 30.0), near, eligible, exists),
+        decision(scores, near, eligible, exists),
         "with other padding",
     )
 
 
 def check_decision_passes_gradients(component: Component) -> None:
     """Gradients reach the scores and are finite, even of scores of 40."""
-    scores, near, eligible = _inputs()
+    scores, near, eligible, exists = _inputs()
     for scale in (1.0, 20.0):
         leaf = (scale * scores).requires_grad_()
-        build(component)(leaf, near, eligible).sum().backward()
+        build(component)(leaf, near, eligible, exists).sum().backward()
         assert leaf.grad is not None, "no gradient reaches the scores"
         finite(leaf.grad, "the gradient of the scores")
         assert scale > 1 or bool(leaf.grad.abs().sum() > 0), "the gradient of the scores is 0"
@@ -126,10 +127,11 @@ def check_decision_runs_on_any_device(component: Component) -> None:
     """Every tensor is made on the device of the input."""
     with no_stray_tensors():
         near = MatrixNeighbourhood(torch.rand(2, 5, 5, device="meta"), torch.rand(2, 5, 5, device="meta"))
+        scores, exists = torch.rand(2, 5, device="meta"), torch.rand(2, 5, device="meta")
         eligible = torch.ones(2, 5, dtype=torch.bool, device="meta")
         decision = build(component).to("meta")
         for training in (True, False):
-            assert decision.train(training)(torch.rand(2, 5, device="meta"), near, eligible).is_meta
+            assert decision.train(training)(scores, near, eligible, exists).is_meta
 
 
 def check_decision_works_under_autocast(component: Component) -> None:

@@ -48,7 +48,7 @@ class PlainScorer(Scorer):
 class PlainDecision(Decision):
     """A sigmoid."""
 
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         return torch.sigmoid(scores) * eligible
 
 
@@ -117,7 +117,7 @@ class ScriptedDecision(Decision):
         super().__init__()
         self.order, self.step = order, 0
 
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         chosen = torch.zeros_like(scores)
         chosen[:, list(self.order[self.step])] = 1
         self.step += 1

@@ -87,7 +87,7 @@ def test_batch_mates_never_matter(lengths, seed):
 class Highest(Decision):
     """Composes what scores higher than both its neighbours, for sure."""
 
-    def forward(self, scores, near, eligible):
+    def forward(self, scores, near, eligible, exists):
         strength = torch.exp(scores) * eligible
         left, _, right = near.window(strength, 1)
         return ((strength > left) & (strength > right)).to(scores.dtype)

@@ -129,7 +129,7 @@ def slow_engine(model, inputs, mask):
         u = model.scorer(model.cell.readout(r)[None], near, gained[None])
         eligible = torch.zeros(1, size, dtype=torch.bool)
         eligible[0, first : first + n - 1] = True
-        c = (model.decision(u, near, eligible) * eligible)[0]
+        c = (model.decision(u, near, eligible, e[None]) * eligible)[0]
         left_c, left_r = near.left(c[None])[0], near.left(r[None])[0]
         alpha = torch.zeros(size)
         alpha[first : first + n] = left_c[first : first + n]
@@ -185,7 +185,7 @@ def test_a_halted_sequence_keeps_its_bits_while_others_go_on():
     class OneStep(PlainDecision):
         """Composes everything at once in short sequences, and slowly in long ones."""
 
-        def forward(self, scores, near, eligible):
+        def forward(self, scores, near, eligible, exists):
             return torch.where(eligible.sum(1, keepdim=True) <= 3, 1.0, 0.1) * eligible
 
     model = engine(decision=OneStep())
@@ -259,7 +259,7 @@ def test_one_token_is_its_own_leaf():
 
 def test_start_end_and_the_last_token_never_compose_or_receive():
     class Eager(PlainDecision):
-        def forward(self, scores, near, eligible):
+        def forward(self, scores, near, eligible, exists):
             return torch.ones_like(scores)  # even where it may not
 
     model = engine(boundaries=True, decision=Eager(), halting=Never())
@@ -280,7 +280,7 @@ def test_the_penalty_is_zero_when_only_the_last_token_is_left_and_grows_with_wha
 
 def test_the_penalty_can_spare_those_who_halted_by_themselves():
     class Slow(PlainDecision):
-        def forward(self, scores, near, eligible):
+        def forward(self, scores, near, eligible, exists):
             return torch.where(torch.arange(scores.shape[1]) < 2, 0.995, 0.1).expand_as(scores) * eligible
 
     mask = torch.arange(6) < torch.tensor([[3], [6]])
@@ -324,7 +324,7 @@ def test_other_parts_that_return_the_wrong_shape_are_named_too():
             return super().forward(vectors, near, gained).unsqueeze(-1)
 
     class FlatDecision(PlainDecision):
-        def forward(self, scores, near, eligible):
+        def forward(self, scores, near, eligible, exists):
             return scores[:, :1]
 
     class FloatHalting(PlainHalting):

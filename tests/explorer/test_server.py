@@ -28,7 +28,7 @@ from small import Averaging
 class Broken(Decision):
     """Fails when it is used."""
 
-    def forward(self, scores, near, eligible):
+    def forward(self, scores, near, eligible, exists):
         raise RuntimeError("this is a bug")
 
 

@@ -128,7 +128,7 @@ class Biased(Decision):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(()))
 
-    def forward(self, scores, near, eligible):
+    def forward(self, scores, near, eligible, exists):
         return torch.sigmoid(scores + self.bias) * eligible
 
 

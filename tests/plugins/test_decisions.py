@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crvnn_core import set_progress
+from crvnn_core import ContractError, Decision, set_progress
 from crvnn_core.testing.oracles import matrices
 from crvnn_plugins.decisions.sigmoids import (
     GumbelSigmoid,
@@ -24,35 +24,37 @@ NEAR = matrices(EXISTS)
 
 def test_sigmoid_is_a_sigmoid():
     expected = torch.sigmoid(SCORES) * ELIGIBLE
-    torch.testing.assert_close(Sigmoid()(SCORES, NEAR, ELIGIBLE), expected)
+    torch.testing.assert_close(Sigmoid()(SCORES, NEAR, ELIGIBLE, EXISTS), expected)
 
 
 def test_the_papers_form_compares_with_the_neighbours_expected_scores():
     u, left, right = SCORES, NEAR.left(SCORES), NEAR.right(SCORES)
     expected = u.exp() / (u.exp() + left.exp() + right.exp() + 1) * ELIGIBLE
-    torch.testing.assert_close(Modulated("paper")(SCORES, NEAR, ELIGIBLE), expected)
+    torch.testing.assert_close(Modulated("paper")(SCORES, NEAR, ELIGIBLE, EXISTS), expected)
 
 
 def test_the_references_form_compares_with_the_neighbours_expected_exponentials():
     strength = SCORES.exp() * ELIGIBLE
     expected = strength / (strength + NEAR.left(strength) + NEAR.right(strength) + 1) * ELIGIBLE
-    torch.testing.assert_close(Modulated("reference")(SCORES, NEAR, ELIGIBLE), expected, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(
+        Modulated("reference")(SCORES, NEAR, ELIGIBLE, EXISTS), expected, atol=1e-6, rtol=1e-6
+    )
 
 
 def test_the_two_forms_agree_when_existence_is_binary_and_all_are_eligible():
     exists = torch.ones(1, 5)
     near, scores, inner = matrices(exists), torch.randn(1, 5), slice(1, 4)  # at the ends exp(0) = 1 is not 0
     everyone = torch.ones(1, 5, dtype=torch.bool)
-    paper, reference = (Modulated(form)(scores, near, everyone) for form in ("paper", "reference"))
+    paper, reference = (Modulated(form)(scores, near, everyone, exists) for form in ("paper", "reference"))
     torch.testing.assert_close(paper[:, inner], reference[:, inner], atol=1e-6, rtol=1e-6)
 
 
 def test_modulation_keeps_two_neighbours_from_both_being_composed():
     scores = torch.full((1, 6), 8.0)
-    plain, modulated = Sigmoid()(scores, NEAR, ELIGIBLE), Modulated()(scores, NEAR, ELIGIBLE)
+    plain, modulated = Sigmoid()(scores, NEAR, ELIGIBLE, EXISTS), Modulated()(scores, NEAR, ELIGIBLE, EXISTS)
     assert plain[0, 1] + plain[0, 2] > 1.9
     near = matrices(torch.ones(1, 6))
-    modulated = Modulated()(scores, near, ELIGIBLE)
+    modulated = Modulated()(scores, near, ELIGIBLE, EXISTS)
     assert modulated[0, 1] + modulated[0, 2] <= 1
 
 
@@ -62,7 +64,7 @@ def test_a_tempered_decision_follows_its_schedule(schedule, halfway):
     for progress, temperature in ((0.0, 2.0), (0.5, halfway), (1.0, 0.5)):
         set_progress(decision, progress)
         expected = torch.sigmoid(SCORES / temperature) * ELIGIBLE
-        torch.testing.assert_close(decision(SCORES, NEAR, ELIGIBLE), expected)
+        torch.testing.assert_close(decision(SCORES, NEAR, ELIGIBLE, EXISTS), expected)
 
 
 def test_the_point_of_the_schedule_is_saved_with_the_weights():
@@ -76,17 +78,17 @@ def test_gumbel_noise_is_there_in_training_only_and_is_unbiased_in_the_median():
     decision = GumbelSigmoid(modulation="none")
     many = SCORES.expand(20_000, -1)
     eligible = ELIGIBLE.expand(20_000, -1)
-    noisy = decision.train()(many, NEAR, eligible)
+    noisy = decision.train()(many, NEAR, eligible, EXISTS.expand_as(many))
     assert noisy[:, 1].std() > 0.1
     torch.testing.assert_close(noisy.median(0).values[1:4], torch.sigmoid(SCORES[0, 1:4]), atol=0.02, rtol=0)
-    calm = decision.eval()(SCORES, NEAR, ELIGIBLE)
+    calm = decision.eval()(SCORES, NEAR, ELIGIBLE, EXISTS)
     torch.testing.assert_close(calm, torch.sigmoid(SCORES) * ELIGIBLE)
 
 
 def test_straight_through_is_hard_forward_and_soft_backward():
     hard_scores, soft_scores = SCORES.clone().requires_grad_(), SCORES.clone().requires_grad_()
-    hard = StraightThrough(modulation="none")(hard_scores, NEAR, ELIGIBLE)
-    soft = Sigmoid()(soft_scores, NEAR, ELIGIBLE)
+    hard = StraightThrough(modulation="none")(hard_scores, NEAR, ELIGIBLE, EXISTS)
+    soft = Sigmoid()(soft_scores, NEAR, ELIGIBLE, EXISTS)
     assert hard.tolist() == [[0, 1, 0, 1, 0, 0]]
     hard.sum().backward()
     soft.sum().backward()
@@ -95,12 +97,32 @@ def test_straight_through_is_hard_forward_and_soft_backward():
 
 def test_a_stretched_decision_is_exactly_zero_or_one_where_it_is_sure():
     decision = Stretched(stretch=0.1, modulation="none")
-    sure = decision(torch.tensor([[0.0, 4, -4, 0, 0, 0]]), NEAR, ELIGIBLE)
+    sure = decision(torch.tensor([[0.0, 4, -4, 0, 0, 0]]), NEAR, ELIGIBLE, EXISTS)
     assert sure[0, :4].tolist() == pytest.approx([0, 1, 0, 0.5])
     assert sure[0, 1] == 1
     assert sure[0, 2] == 0
     expected = (1.2 * torch.sigmoid(SCORES) - 0.1).clamp(0, 1) * ELIGIBLE
-    torch.testing.assert_close(decision(SCORES, NEAR, ELIGIBLE), expected)
+    torch.testing.assert_close(decision(SCORES, NEAR, ELIGIBLE, EXISTS), expected)
+
+
+def test_a_decision_written_for_three_arguments_is_told_to_take_exists():
+    class Old(Decision):
+        def forward(self, scores, near, eligible):
+            return torch.sigmoid(scores) * eligible
+
+    with pytest.raises(
+        ContractError, match=r"decision Old defines forward\(scores, near, eligible\)"
+    ) as caught:
+        Old()
+    assert "change it to forward(self, scores, near, eligible, exists)" in str(caught.value)
+
+
+def test_a_decision_may_take_its_arguments_as_it_likes():
+    class Loose(Decision):
+        def forward(self, scores, *rest):
+            return torch.sigmoid(scores) * rest[1]
+
+    torch.testing.assert_close(Loose()(SCORES, NEAR, ELIGIBLE, EXISTS), torch.sigmoid(SCORES) * ELIGIBLE)
 
 
 @pytest.mark.parametrize(

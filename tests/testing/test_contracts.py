@@ -237,7 +237,7 @@ def on_the_cpu(result, *_):
 
 def decision(decide):
     class Broken(PlainDecision):
-        def forward(self, scores, near, eligible):
+        def forward(self, scores, near, eligible, exists):
             return decide(scores, eligible)
 
     return Broken
@@ -532,7 +532,7 @@ class SteepDecision(PlainDecision):
 
     fades = True
 
-    def forward(self, scores, near, eligible):
+    def forward(self, scores, near, eligible, exists):
         return ((scores > 0).float() + (scores - scores.detach())) * eligible
 
 

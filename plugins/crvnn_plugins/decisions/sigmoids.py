@@ -59,7 +59,7 @@ class Sigmoid(Decision):
     fades = True
     settles = False
 
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         return relax(scores, near, eligible, "none")
 
 
@@ -76,7 +76,7 @@ class Modulated(Decision):
         super().__init__()
         self.form: Modulation = form
 
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         return relax(scores, near, eligible, self.form)
 
 
@@ -113,7 +113,7 @@ class Tempered(Decision, Scheduled):
             return self.start + (self.end - self.start) * self.progress
         return self.start * torch.exp(math.log(self.end / self.start) * self.progress)
 
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         return relax(scores / self.temperature.to(scores.dtype), near, eligible, self.modulation)
 
 
@@ -132,7 +132,7 @@ class GumbelSigmoid(Decision):
         _expect_positive(temperature=temperature)
         self.temperature, self.modulation = temperature, modulation
 
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         if self.training:
             scores = scores + logistic_noise(scores)
         return relax(scores / self.temperature, near, eligible, self.modulation)
@@ -151,7 +151,7 @@ class StraightThrough(Decision):
             raise ValueError(f"threshold must lie between 0 and 1, not {threshold}")
         self.threshold, self.modulation = threshold, modulation
 
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         soft = relax(scores, near, eligible, self.modulation)
         hard = (soft >= self.threshold).to(soft.dtype)
         return hard + (soft - soft.detach()) * eligible
@@ -176,7 +176,7 @@ class Stretched(Decision):
             raise ValueError(f"noise cannot be negative, got {noise}")
         self.stretch, self.modulation, self.noise = stretch, modulation, noise
 
-    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         if self.training and self.noise:
             scores = scores + self.noise * logistic_noise(scores)
         return relax(scores, near, eligible, self.modulation, self.stretch)

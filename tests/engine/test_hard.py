@@ -12,7 +12,8 @@ from crvnn_core import CrvnnError, Decision, Recursion, load
 from crvnn_core.cli import main
 from crvnn_core.testing.parts import BracketingCell, PlainCell
 from crvnn_core.trees import tree_of
-from crvnn_plugins.cells.gated import GatedCell, LSTMCell
+from crvnn_plugins.cells.gated import GatedCell
+from crvnn_plugins.cells.lstm import LSTMCell
 from crvnn_plugins.decisions.sigmoids import Modulated
 from crvnn_plugins.haltings import FixedDepth, Never, Threshold
 from crvnn_plugins.retrievers.interval import Adhoc

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from crvnn_core import Recursion
 from crvnn_core.engine.state import State
 from crvnn_core.testing.parts import PlainDecision
-from crvnn_plugins.cells.gated import GatedCell, LSTMCell
+from crvnn_plugins.cells.gated import GatedCell
+from crvnn_plugins.cells.lstm import LSTMCell
 from crvnn_plugins.decisions.sigmoids import Modulated, StraightThrough, Stretched
 from crvnn_plugins.haltings import Threshold
 from crvnn_plugins.retrievers.interval import Adhoc

@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from crvnn_plugins.cells.gated import GatedCell, GRUCell, LSTMCell, RNNCell
+from crvnn_plugins.cells.gated import GatedCell
+from crvnn_plugins.cells.gru import GRUCell
+from crvnn_plugins.cells.lstm import LSTMCell
+from crvnn_plugins.cells.rnn import RNNCell
 
 pytestmark = pytest.mark.usefixtures("by")
 

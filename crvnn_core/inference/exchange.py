@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from crvnn_core.errors import CrvnnError, Origin, Problem, UnknownNameError, nea
 from crvnn_core.host.manager import Catalog
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoder
-from crvnn_core.spec import RunSpec, spec_text
+from crvnn_core.spec import RunSpec, spec_dict
 from crvnn_core.spec.assembly import Lexicon, assemble
 from crvnn_core.spec.layers import Layer, overrides
 from crvnn_core.spec.resolve import resolve
@@ -63,7 +62,7 @@ def variant_spec(
                 f"a trained model's '{slot}' cannot be exchanged.{nearest(slot, EXCHANGEABLE)} "
                 f"What can: {', '.join(EXCHANGEABLE)}."
             )
-    below = tomllib.loads(spec_text(spec))
+    below = spec_dict(spec)
     below.pop("training", None)  # what trained it need not be here
     layers: list[Layer] = [(below, {}, Origin("the run's spec"))]
     layers += [({"model": {slot: name}}, {}, Origin(f"--{slot} {name}")) for slot, name in parts.items()]

@@ -2,7 +2,7 @@
 
 from crvnn_core.spec.resolve import read_spec, resolve
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
-from crvnn_core.spec.write import is_whole, spec_text, was_resolved, write_spec
+from crvnn_core.spec.write import is_whole, spec_dict, spec_text, was_resolved, write_spec
 
 __all__ = [
     "ModelSpec",
@@ -12,6 +12,7 @@ __all__ = [
     "is_whole",
     "read_spec",
     "resolve",
+    "spec_dict",
     "spec_text",
     "was_resolved",
     "write_spec",

@@ -1,8 +1,8 @@
-"""Writing a resolved spec, so that it can be read again."""
+"""A resolved spec as plain tables, as TOML text, and as a file that can be read again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,15 @@ def was_resolved(path: Path) -> bool:
         return False
 
 
+def spec_dict(spec: RunSpec) -> dict[str, Any]:
+    """A spec as the nested tables that reading its TOML would give. Parameters that are ``None`` are left out."""
+    return {field.name: _plain(getattr(spec, field.name)) for field in attrs.fields(RunSpec)}
+
+
 def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
-    """A spec as TOML, with notes as comments on top. Parameters that are ``None`` are left out."""
+    """A spec as TOML, with notes as comments on top."""
     comments = "".join(f"# {note}\n" for note in notes)
-    return f"{_HEADER}\n{comments}{tomli_w.dumps(_plain(spec))}{_FOOTER}"
+    return f"{_HEADER}\n{comments}{tomli_w.dumps(spec_dict(spec))}{_FOOTER}"
 
 
 def is_whole(path: Path) -> bool:
@@ -41,10 +46,9 @@ def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, PartSpec):
-        return {
-            "name": value.name,
-            **{key: _plain(item) for key, item in value.params.items() if item is not None},
-        }
+        return {"name": value.name, **_plain(value.params)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items() if item is not None}
     if attrs.has(type(value)):
         return {a.name: _plain(getattr(value, a.name)) for a in attrs.fields(type(value))}
     if isinstance(value, (list, tuple)):

@@ -26,7 +26,7 @@ from crvnn_core.inference.weights import begin_with, load_weights, saved_weights
 from crvnn_core.interfaces import Example, Observer
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.runs.metrics import JsonLines
-from crvnn_core.spec import spec_text, write_spec
+from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
 from crvnn_core.training.data import (
@@ -105,7 +105,7 @@ def _last_state(assembly: Assembly, run: RunDirectory | None) -> dict[str, Any]:
     if found is None and run.results.exists():  # it came to its end: do not begin anew over it
         raise CrvnnError(f"{run.missing(run.last)}; without it this run cannot go on")
     state = checkpoint.load(found) if found is not None else {}
-    if tomllib.loads(run.spec.read_text(encoding="utf-8")) != tomllib.loads(spec_text(assembly.spec)):
+    if tomllib.loads(run.spec.read_text(encoding="utf-8")) != spec_dict(assembly.spec):
         write_spec(assembly.spec, run.spec, assembly.notes())  # how long and where have changed
     return state
 

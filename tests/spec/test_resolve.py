@@ -22,7 +22,7 @@ from crvnn_core import (
     hookimpl,
     read_catalog,
 )
-from crvnn_core.spec import PartSpec, read_spec, spec_text, write_spec
+from crvnn_core.spec import PartSpec, read_spec, spec_dict, spec_text, write_spec
 from crvnn_core.spec.layers import key_lines
 from crvnn_core.spec.values import check_value
 from crvnn_plugins.cells.gated import GatedCell
@@ -486,6 +486,27 @@ def test_tokens_begin_at_random_unless_an_embedding_is_named(catalog):
 def test_the_text_of_a_spec_is_toml_and_leaves_out_none(catalog):
     spec = _with_observer(read_spec(catalog), PartSpec("progress", {"lines": 10, "title": None}))
     assert tomllib.loads(spec_text(spec))["training"]["observers"] == [{"name": "progress", "lines": 10}]
+
+
+@pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])
+def test_the_tables_of_a_spec_are_what_reading_its_text_gives(catalog, preset):
+    spec = _with_observer(
+        read_spec(catalog, preset=preset),
+        PartSpec("progress", {"lines": 10, "title": None, "styles": ("a", {"b": (1, 2), "c": None})}),
+    )
+    tables = spec_dict(spec)
+    assert tables == tomllib.loads(spec_text(spec))
+    assert tables["training"]["observers"] == [
+        {"name": "progress", "lines": 10, "styles": ["a", {"b": [1, 2]}]}
+    ]
+
+
+def test_changing_the_tables_of_a_spec_does_not_change_the_spec(catalog):
+    spec = read_spec(catalog)
+    tables = spec_dict(spec)
+    tables["model"]["cell"]["hidden"] = 7
+    tables.pop("training")
+    assert spec == read_spec(catalog)
 
 
 @pytest.mark.parametrize("failing", ["replace", "fsync", "chmod"])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from crvnn_core.engine.state import checked_lengths
     from crvnn_core.engine.trace import Trace
     from crvnn_core.inference.model import Head, Model
-    from crvnn_core.inference.published import load_published_weights
+    from crvnn_core.inference.published_weights import load_published_weights
     from crvnn_core.inference.trained import Prediction, Trained, load
     from crvnn_core.interfaces import (
         Cell,
@@ -71,7 +71,7 @@ _LAZY = {
     ),
     "inference.model": ("Head", "Model"),
     "engine.neighbourhoods": ("MatrixNeighbourhood",),
-    "inference.published": ("load_published_weights",),
+    "inference.published_weights": ("load_published_weights",),
     "engine.schedule": ("Scheduled", "set_progress"),
     "spec": ("RunSpec", "read_spec"),
     "engine.state": ("checked_lengths",),

@@ -80,7 +80,7 @@ def opened(chromium: Browser, address: str, size: tuple[int, int], **options: An
 def ask(page: Page, text: str) -> None:
     """Type a text and wait for the answer."""
     page.wait_for_selector("#pane-A .verdict")
-    with page.expect_response("**/api/watch"):
+    with page.expect_response("**/api/inspect"):
         page.fill("#text-1", text)
     page.wait_for_selector("#pane-A[aria-busy=false]")
 

@@ -11,7 +11,7 @@ import click
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from crvnn_core.inference.probe import Probe
+    from crvnn_core.inference.dry_run import DryRun
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,11 +76,11 @@ def assemble_command(
     import torch
 
     from crvnn_core.errors import CrvnnError
-    from crvnn_core.inference.probe import probe
+    from crvnn_core.inference.dry_run import dry_run
     from crvnn_core.spec import read_spec, was_resolved, write_spec
     from crvnn_core.spec.assembly import assemble
 
-    torch.set_num_threads(1)  # a probe is so small that more threads only wait for each other
+    torch.set_num_threads(1)  # the batch is so small that more threads only wait for each other
     named = {slot: name for slot, name in parts.items() if name is not None}
     resolved = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
     assembly = assemble(resolved, session.catalog)
@@ -89,7 +89,7 @@ def assemble_command(
         raise CrvnnError(
             f"{written} was not written by crvnn, and would be lost; choose another directory for --out"
         )
-    result = probe(assembly)
+    result = dry_run(assembly)
     if written is not None:
         write_spec(resolved, written, assembly.notes())
     if as_json:
@@ -104,7 +104,7 @@ def assemble_command(
             click.echo(f"\nThe resolved spec is in {written}.")
 
 
-def _show(result: Probe) -> None:
+def _show(result: DryRun) -> None:
     rows = [
         (
             row.slot,
@@ -118,7 +118,7 @@ def _show(result: Probe) -> None:
     columns = ("slot", "component", "from", "parameters", "multiply-adds per token and step")
     print_table(columns, rows, right=(3, 4))
     click.echo(
-        f"\n{result.parameters:,} parameters in all. A probe of {result.sequences} sequences of up to {result.longest} "
+        f"\n{result.parameters:,} parameters in all. A batch of {result.sequences} sequences of up to {result.longest} "
         f"tokens took {result.mean_steps:.1f} steps on average and {result.most_steps} at most;\n"
         f"loss {result.loss:.3f}, gradient norm {result.gradient_norm:.3f}, "
         f"{result.seconds:.2f} s forward and back."

@@ -1,4 +1,4 @@
-"""What a forward pass costs, slot by slot, in multiply-adds."""
+"""The multiply-adds of a forward pass, counted by slot."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from torch.utils.flop_counter import flop_registry
 
 from crvnn_core.interfaces import Neighbourhood
 
+#: Where operations outside every slot are counted.
+UNATTRIBUTED = "rest"
+_OVERHEAD = "overhead"  # of counting itself: attributed to no slot
 _ELEMENTWISE = {
     torch.ops.aten.mul,
     torch.ops.aten.div,
@@ -26,36 +29,36 @@ _ELEMENTWISE = {
 
 @frozen(eq=False)
 class Cost:
-    """Multiply-adds by slot, and how many positions, summed over steps, they were spent on."""
+    """Multiply-adds by slot, and the number of positions, summed over steps, that each slot was called on."""
 
     by_slot: Counter[str] = field(factory=Counter)
     positions: Counter[str] = field(factory=Counter)
-    #: The slots at work, the innermost last; after an error, those in which it happened.
-    running: list[str] = field(factory=lambda: ["rest"])
-    #: Slots that gave NaN or infinity, in the order in which they did.
-    strange: list[str] = field(factory=list)
+    #: The slots whose forward is running, the innermost last; after an error, those in which it was raised.
+    running: list[str] = field(factory=lambda: [UNATTRIBUTED])
+    #: Slots that returned NaN or infinity, in the order of their calls.
+    non_finite: list[str] = field(factory=list)
 
     def per_position(self, slot: str) -> float | None:
-        """Multiply-adds of a slot for one position and step; ``None`` if it never ran."""
+        """Multiply-adds of a slot per position and step; ``None`` if it never ran."""
         positions = self.positions["cell"] or self.positions["encoder"]
         return self.by_slot[slot] / positions if positions and slot in self.by_slot else None
 
     def enter(self, slot: str) -> None:
-        """A slot begins to work."""
+        """The forward of a slot begins."""
         self.running.append(slot)
 
     def leave(self, result: Any) -> None:
-        """The innermost slot is done."""
+        """The forward of the innermost slot has returned ``result``."""
         slot = self.running.pop()
         self.by_slot[slot] += 0
-        self.running.append("the books")  # looking at the result is nobody's cost
+        self.running.append(_OVERHEAD)
         if isinstance(result, Tensor) and result.is_floating_point() and not bool(result.isfinite().all()):
-            self.strange.append(slot)
+            self.non_finite.append(slot)
         self.running.pop()
 
 
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts products: those of matrices, and those of single numbers."""
+    """Counts the multiply-adds of matrix products and of elementwise operations."""
 
     def __init__(self, cost: Cost) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -72,27 +75,29 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Attributed(Neighbourhood):
-    """Books what a neighbourhood does under its retriever, whoever asks it."""
+    """Counts the operations of a neighbourhood for the retriever, whichever part calls it."""
 
     def __init__(self, near: Neighbourhood, cost: Cost) -> None:
         self.near, self.cost = near, cost
 
     def left(self, values: Tensor) -> Tensor:
-        return self._booked(self.near.left, values)
+        return self._counted(self.near.left, values)
 
     def right(self, values: Tensor) -> Tensor:
-        return self._booked(self.near.right, values)
+        return self._counted(self.near.right, values)
 
-    def _booked(self, look: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    def _counted(self, operator: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
         self.cost.enter("retriever")
-        result = look(values)
+        result = operator(values)
         self.cost.leave(result)
         return result
 
 
 @contextmanager
-def counted(encoder: nn.Module, slots: tuple[str, ...], cost: Cost | None = None) -> Iterator[Cost]:
-    """Count what the encoder does inside the block, by the slots it has as attributes."""
+def count_multiply_adds(
+    encoder: nn.Module, slots: tuple[str, ...], cost: Cost | None = None
+) -> Iterator[Cost]:
+    """Count the encoder's multiply-adds inside the block, for each of ``slots`` that it has as an attribute."""
     cost = Cost() if cost is None else cost
     handles = []
     for slot in ("encoder", *slots):

@@ -1,4 +1,4 @@
-"""What a model did with one input, as plain data: all that a picture needs."""
+"""What a model did with one input, step by step, as plain data: all that the explorer and the report draw."""
 
 from __future__ import annotations
 
@@ -8,38 +8,34 @@ from typing import Any
 
 import torch
 from attrs import frozen
-from torch import Tensor
-from torch.nn.functional import pad
 
-from crvnn_core.engine.recursion import Recursion
 from crvnn_core.errors import InputError
 from crvnn_core.inference.trained import Text, Trained
 from crvnn_core.interfaces import Encoding
-from crvnn_core.training.data import UNKNOWN
 from crvnn_core.trees import Tree, trees_of
 
 Matrix = list[list[float]]
 
 
 @frozen
-class Watched:
-    """One sequence of n tokens through K steps; no steps from an encoder that keeps no trace."""
+class InspectedSequence:
+    """One sequence of n tokens through K steps of the encoder; K is 0 for an encoder that gives no trace."""
 
     tokens: tuple[str, ...]
-    #: Tokens that the model has no vector for.
+    #: True at tokens outside the vocabulary, which share one vector.
     unknown: tuple[bool, ...]
-    #: [K + 1][n] existence before the first step and after each.
+    #: [K + 1][n] existential probabilities e before the first step and after each.
     exists: Matrix
-    #: [K][n] composition probabilities of each step.
+    #: [K][n] composition probabilities c of each step.
     compose: Matrix
     tree: Tree | None
-    #: [K][n][n] before each step, the weight of j as the left neighbour of i; what is missing to 1 is START's.
+    #: [K][n][n] before each step, the probability that j is the left neighbour of i; the rest up to 1 is START's.
     left: list[Matrix] | None = None
-    #: [K][n][n] likewise to the right; what is missing to 1 is END's.
+    #: [K][n][n] likewise to the right; the rest up to 1 is END's.
     right: list[Matrix] | None = None
 
     def plain(self) -> dict[str, Any]:
-        """For JSON; numbers to six digits."""
+        """As JSON-ready data, with numbers rounded to six digits."""
         return {
             "tokens": list(self.tokens),
             "unknown": list(self.unknown),
@@ -52,16 +48,16 @@ class Watched:
 
 
 @frozen
-class Answer:
-    """What a model says of one input, and how it came to it."""
+class Inspection:
+    """A model's prediction for one input, and the steps by which its encoder got there."""
 
     label: str
     probabilities: dict[str, float]
     #: One, or two for a task on pairs.
-    sequences: tuple[Watched, ...]
+    sequences: tuple[InspectedSequence, ...]
 
     def plain(self) -> dict[str, Any]:
-        """For JSON; numbers to six digits."""
+        """As JSON-ready data, with numbers rounded to six digits."""
         return {
             "label": self.label,
             "probabilities": {name: round(chance, 6) for name, chance in self.probabilities.items()},
@@ -69,11 +65,11 @@ class Answer:
         }
 
 
-def watch(trained: Trained, text: Text, *, hard: bool = False, weights: bool = False) -> Answer:
-    """Ask a model about a text, or a pair of texts, and keep what its encoder did.
+def inspect(trained: Trained, text: Text, *, hard: bool = False, weights: bool = False) -> Inspection:
+    """Predict one text, or one pair of texts, and keep every step of the encoder.
 
-    :param hard: decide for real, and compose along one tree.
-    :param weights: keep the retriever's weights too: n x n numbers for each step and side.
+    :param hard: hard inference: binary decisions, composition along one tree.
+    :param weights: keep the weights of neighbours as well, two [n, n] matrices a step, where the encoder has them.
     """
     sequences = trained.question(text).sequences
     with trained.deciding(hard):
@@ -81,75 +77,55 @@ def watch(trained: Trained, text: Text, *, hard: bool = False, weights: bool = F
     chances = output.logits[0].float().softmax(-1).tolist()
     if not all(map(math.isfinite, chances)):
         raise InputError(
-            "the model's answer to this text is no number: its weights, or the settings chosen for it, lead to "
-            "numbers too large to reckon with"
+            "the model's probabilities for this text are NaN: its weights, or the settings chosen for it, overflow"
         )
-    watched = tuple(
-        _watched(trained, tokens, encoding, hard, weights)
+    inspected = tuple(
+        _sequence(trained, tokens, encoding, hard, weights)
         for tokens, encoding in zip(sequences, output.encodings, strict=True)
     )
     by_class = dict(zip(trained.task.classes, chances, strict=True))
-    return Answer(max(by_class, key=by_class.__getitem__), by_class, watched)
+    return Inspection(max(by_class, key=by_class.__getitem__), by_class, inspected)
 
 
-def _watched(
+def _sequence(
     trained: Trained, tokens: tuple[str, ...], encoding: Encoding, hard: bool, weights: bool
-) -> Watched:
-    ids = trained.model.vocabulary.encode([tokens]).ids[0].tolist()
-    unknown = tuple(number == UNKNOWN for number in ids)
+) -> InspectedSequence:
+    strange = trained.unknown(tokens)
+    unknown = tuple(place in strange for place in range(len(tokens)))
     trace, (tree,) = encoding.trace, trees_of(encoding, [tokens])
     if trace is None:
-        return Watched(tokens, unknown, [], [], tree)
+        return InspectedSequence(tokens, unknown, [], [], tree)
     n, steps = len(tokens), int(trace.steps[0])
     exists = trace.exists[: steps + 1, 0, :n].tolist()
     compose = trace.compose[:steps, 0, :n].tolist()
-    sides = None
-    if weights and isinstance(trained.model.encoder, Recursion):
-        sides = [neighbours(trained, row, hard=hard) for row in exists[:-1]]
-    return Watched(
-        tokens,
-        unknown,
-        exists,
-        compose,
-        tree,
-        left=[left for left, _ in sides] if sides is not None else None,
-        right=[right for _, right in sides] if sides is not None else None,
-    )
+    sides = [_neighbours(trained, row, hard) for row in exists[:-1]] if weights else [None]
+    found = [both for both in sides if both is not None]
+    if len(found) < len(sides):
+        return InspectedSequence(tokens, unknown, exists, compose, tree)
+    left, right = [left for left, _ in found], [right for _, right in found]
+    return InspectedSequence(tokens, unknown, exists, compose, tree, left, right)
+
+
+def neighbours(trained: Trained, exists: Sequence[float], *, hard: bool = False) -> tuple[Matrix, Matrix]:
+    """The probability that j is the left, and the right, neighbour of i: [n][n] each.
+
+    :param exists: existential probabilities of n tokens: a row of ``InspectedSequence.exists``.
+    :param hard: as in hard inference, where the neighbour is the next token that still exists.
+    """
+    found = _neighbours(trained, exists, hard)
+    if found is None:
+        name = trained.spec.model.encoder.name
+        raise InputError(
+            f"the encoder '{name}' offers no neighbours to show; an encoder offers them by defining 'neighbours'"
+        )
+    return found
 
 
 @torch.no_grad()
-def neighbours(trained: Trained, exists: Sequence[float], *, hard: bool = False) -> tuple[Matrix, Matrix]:
-    """Who is left and who is right of whom, [n][n] each, where the n tokens exist with these probabilities.
-
-    :param hard: as under hard inference, which looks for the next token that is still there.
-    """
-    encoder = trained.model.encoder
-    if not isinstance(encoder, Recursion):
-        raise InputError(f"the encoder '{trained.spec.model.encoder.name}' looks for no neighbours")
-    n, edge = len(exists), int(encoder.start is not None)
-    # START and END exist for sure, and are not shown.
-    row = pad(torch.tensor([list(exists)], device=trained.model.embed.weight.device), (edge, edge), value=1.0)
-    identity = torch.eye(row.shape[1], device=row.device).unsqueeze(0)
-    if hard:
-        present = (row[0] > 0.5).tolist()
-        left, right = _nearest(present, -1), _nearest(present, 1)
-    else:
-        near = encoder.retriever(row, torch.ones_like(row, dtype=torch.bool))
-        left, right = near.left(identity)[0], near.right(identity)[0]  # of unit vectors: p_ij [N, N]
-    inner = slice(edge, edge + n)
-    return left[inner, inner].tolist(), right[inner, inner].tolist()
-
-
-def _nearest(present: list[bool], side: int) -> Tensor:
-    """[N, N] one where j is the next position of i's that is present, to the left (-1) or to the right (1)."""
-    found = torch.zeros(len(present), len(present))
-    for i in range(len(present)):
-        j = i + side
-        while 0 <= j < len(present) and not present[j]:
-            j += side
-        if 0 <= j < len(present):
-            found[i, j] = 1
-    return found
+def _neighbours(trained: Trained, exists: Sequence[float], hard: bool) -> tuple[Matrix, Matrix] | None:
+    encoder, device = trained.model.encoder, trained.model.embed.weight.device
+    found = encoder.neighbours(torch.tensor(list(exists), device=device), hard=hard)
+    return None if found is None else (found[0].tolist(), found[1].tolist())
 
 
 def _rounded(values: Any) -> Any:

@@ -38,10 +38,10 @@ _NEARBY = 50  # ports that are tried for a proposal
 @plugin_option
 @pass_session
 def explore(session: Session, runs: tuple[str, ...], port: int, host: str, show: bool) -> None:
-    """Watch the models in the directories RUN (or installed ones, by name) at work, on a page in your browser.
+    """Inspect the models in the directories RUN (or installed ones, by name) on a page in your browser.
 
     Type a text and see the answer, the tree, and every step of the recursion; put two models side by side, or one
-    under two retrievers or decisions; turn a temperature and watch the tree change; save the picture.
+    under two retrievers or decisions; change a temperature and see the tree change; save the picture.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The models behind the page: loaded once, varied on request, asked one question at a time."""
+"""The models behind the page: loaded once, their parts exchanged on request, queried one at a time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from attrs import define, field
 
 from crvnn_core import Catalog, CrvnnError, InputError, Recursion, Trained, load
 from crvnn_core.errors import UnknownNameError, nearest
-from crvnn_core.inference.exchange import EXCHANGEABLE, variant
-from crvnn_core.inference.inspection import Answer, neighbours, watch
+from crvnn_core.inference.inspection import Inspection, inspect, neighbours
+from crvnn_core.inference.part_exchange import EXCHANGEABLE, exchange_parts
 from crvnn_core.training.data import split_examples
 from crvnn_explorer.choices import choices
-from crvnn_explorer.request import Asked
+from crvnn_explorer.request import Query
 
-#: Tokens of a sequence at most: who is left of whom is n x n numbers at every step.
+#: Tokens of a sequence at most: the weights of neighbours are n x n numbers at every step.
 MOST_TOKENS = 200
 #: Steps of a recursion at most; without extra steps no text needs more than its tokens.
 MOST_STEPS = 2 * MOST_TOKENS
-_SAMPLE, _SHORT = 300, 24  # examples that are looked at for some to show, and their tokens at most
-_TELLING = 7  # tokens from which on an example is worth to be shown first
-_KEPT = 24  # variants, and answers
+_SAMPLE, _SHORT = 300, 24  # examples that are read to find some to show, and their tokens at most
+_LONG_ENOUGH = 7  # tokens: shorter examples are shown last, since they have little structure
+_KEPT = 24  # models with exchanged parts, and inspections
 _FAINT = 0.005  # neighbours of less weight are not shown
 
 K = TypeVar("K")
@@ -36,10 +36,10 @@ class Explorer:
 
     runs: dict[str, Trained]
     catalog: Catalog
-    _variants: dict[Any, Trained] = field(factory=dict, init=False)
-    _answers: dict[Asked, Answer] = field(factory=dict, init=False)
+    _exchanged: dict[Any, Trained] = field(factory=dict, init=False)
+    _inspections: dict[Query, Inspection] = field(factory=dict, init=False)
     _examples: dict[str, list[dict[str, Any]]] = field(factory=dict, init=False)
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)  # one question at a time
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)  # one query at a time
 
     @classmethod
     def load(cls, runs: Iterable[str], catalog: Catalog) -> Explorer:
@@ -74,23 +74,23 @@ class Explorer:
             ),
         }
 
-    def watch(self, asked: Asked) -> dict[str, Any]:
-        """What the model answers, and every step on the way."""
+    def inspect(self, query: Query) -> dict[str, Any]:
+        """The model's prediction, and every step of its encoder, as JSON-ready data."""
         with self._lock:
-            return self._answer(asked).plain()
+            return self._inspection(query).plain()
 
-    def neighbours(self, asked: Asked, sequence: int, step: int) -> dict[str, Any]:
-        """Who is left and right of whom before a step: for each token pairs of a neighbour and its weight."""
+    def neighbours(self, query: Query, sequence: int, step: int) -> dict[str, Any]:
+        """The neighbours of each token before a step, as pairs (position, weight)."""
         with self._lock:
-            watched = self._answer(asked).sequences
-            if not 0 <= sequence < len(watched) or not 0 <= step < len(watched[sequence].exists):
+            inspected = self._inspection(query).sequences
+            if not 0 <= sequence < len(inspected) or not 0 <= step < len(inspected[sequence].exists):
                 raise InputError(f"there is no step {step} of sequence {sequence}")
-            exists = watched[sequence].exists[step]
-            left, right = neighbours(self._variant(asked), exists, hard=asked.hard)
+            exists = inspected[sequence].exists[step]
+            left, right = neighbours(self._model_for(query), exists, hard=query.hard)
         return {"left": [_strong(row) for row in left], "right": [_strong(row) for row in right]}
 
     def example(self, name: str, number: int) -> dict[str, Any]:
-        """A short example of the task's, and its label; none where the task's data is not at hand."""
+        """A short example of the task and its label; none where the task's data is not on this machine."""
         with self._lock:
             trained = self._find(name)
             if name not in self._examples:
@@ -105,23 +105,23 @@ class Explorer:
             )
         return self.runs[name]
 
-    def _variant(self, asked: Asked) -> Trained:
-        key = (asked.model, asked.parts, asked.sets)
-        if key not in self._variants:
-            found = variant(self._find(asked.model), self.catalog, dict(asked.parts), asked.sets)
-            _keep(self._variants, key, found)
-        return self._variants[key]
+    def _model_for(self, query: Query) -> Trained:
+        key = (query.model, query.parts, query.sets)
+        if key not in self._exchanged:
+            found = exchange_parts(self._find(query.model), self.catalog, dict(query.parts), query.sets)
+            _keep(self._exchanged, key, found)
+        return self._exchanged[key]
 
-    def _answer(self, asked: Asked) -> Answer:
-        if asked not in self._answers:
-            trained = self._variant(asked)
-            text = _checked(trained, asked.texts)
-            _keep(self._answers, asked, watch(trained, text, hard=asked.hard))
-        return self._answers[asked]
+    def _inspection(self, query: Query) -> Inspection:
+        if query not in self._inspections:
+            trained = self._model_for(query)
+            text = _checked(trained, query.texts)
+            _keep(self._inspections, query, inspect(trained, text, hard=query.hard))
+        return self._inspections[query]
 
 
 def _checked(trained: Trained, texts: tuple[str, ...]) -> str | tuple[str, str]:
-    """The texts as a question; an error if there are not as many as needed, or too long ones."""
+    """The texts as ``Trained.question`` takes them; an error if their number is wrong, or one is too long."""
     arity = trained.task.arity
     if len(texts) != arity:
         wanted = "one text" if arity == 1 else "two texts"
@@ -155,14 +155,14 @@ def _strong(weights: list[float]) -> list[tuple[int, float]]:
 
 
 def _keep(cache: dict[K, V], key: K, value: V) -> None:
-    """Keep a value, and no more than a few others: those that came first go first."""
+    """Keep a value, and evict the oldest beyond ``_KEPT``."""
     cache[key] = value
     while len(cache) > _KEPT:
         del cache[next(iter(cache))]
 
 
 def _examples(trained: Trained) -> list[dict[str, Any]]:
-    """Short examples that a text can stand for, of the task's last split."""
+    """Short examples of the task's last split that can be typed as text."""
     task = trained.task
     try:
         rows = list(islice(split_examples(task, task.splits[-1], 0), _SAMPLE))
@@ -172,12 +172,14 @@ def _examples(trained: Trained) -> list[dict[str, Any]]:
     for row in rows:
         texts = [" ".join(sequence) for sequence in row.sequences]
         lengths = [len(sequence) for sequence in row.sequences]
-        if max(lengths) <= _SHORT and min(lengths) > 1 and _stands_for(trained, texts, row.sequences):
+        if max(lengths) <= _SHORT and min(lengths) > 1 and _can_be_typed(trained, texts, row.sequences):
             found.append({"texts": texts, "label": str(task.classes[row.label])})
-    return sorted(found, key=lambda example: max(len(text.split()) for text in example["texts"]) < _TELLING)
+    return sorted(
+        found, key=lambda example: max(len(text.split()) for text in example["texts"]) < _LONG_ENOUGH
+    )
 
 
-def _stands_for(trained: Trained, texts: list[str], sequences: tuple[tuple[str, ...], ...]) -> bool:
+def _can_be_typed(trained: Trained, texts: list[str], sequences: tuple[tuple[str, ...], ...]) -> bool:
     try:
         return tuple(tuple(trained.task.tokenize(text)) for text in texts) == sequences
     except CrvnnError:

@@ -1,4 +1,4 @@
-"""What the page asks for, checked: whatever is wrong with it is an ``InputError`` that says so."""
+"""Requests of the page, validated: each fault is an ``InputError`` that says what is wrong."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Scalar = bool | int | float | str
 
 
 @frozen
-class Asked:
-    """A text, and the variant of a model to ask about it. Equal questions have equal answers."""
+class Query:
+    """A text, and the model, parts and settings to run it with. Equal queries have equal answers."""
 
     model: str
     texts: tuple[str, ...]
@@ -25,7 +25,7 @@ class Asked:
     hard: bool = False
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Asked:
+    def read(cls, data: Mapping[str, Any]) -> Query:
         """From the page's JSON."""
         unknown = set(data) - {"model", "texts", "parts", "settings", "hard", "sequence", "step"}
         if unknown:
@@ -59,7 +59,7 @@ def read_json(body: bytes) -> dict[str, Any]:
     """The object in the body of a request."""
     try:
         data = json.loads(body, parse_constant=_refuse)
-        json.dumps(data, ensure_ascii=False).encode()  # halves of characters are no text
+        json.dumps(data, ensure_ascii=False).encode()  # lone surrogates are not text
     except (ValueError, RecursionError):
         raise InputError("this is not JSON as the page sends it") from None
     if not isinstance(data, dict):

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crvnn_core import CrvnnError
 from crvnn_explorer.models import Explorer
-from crvnn_explorer.request import Asked, read_json, whole_number
+from crvnn_explorer.request import Query, read_json, whole_number
 
 STATIC = Path(__file__).parent / "static"
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -60,14 +60,14 @@ def create_app(explorer: Explorer, names: frozenset[str] | None = LOOPBACK_NAMES
             return _refusal("the number of an example is a whole number", 400)
         return await _told(lambda: explorer.example(name, int(number)))
 
-    async def watch(request: Request) -> Response:
-        return await _asked(request, lambda data: explorer.watch(Asked.read(data)))
+    async def inspect(request: Request) -> Response:
+        return await _asked(request, lambda data: explorer.inspect(Query.read(data)))
 
     async def neighbours(request: Request) -> Response:
         return await _asked(
             request,
             lambda data: explorer.neighbours(
-                Asked.read(data), whole_number(data, "sequence"), whole_number(data, "step")
+                Query.read(data), whole_number(data, "sequence"), whole_number(data, "step")
             ),
         )
 
@@ -75,7 +75,7 @@ def create_app(explorer: Explorer, names: frozenset[str] | None = LOOPBACK_NAMES
         Route("/", page),
         Route("/api/models", models),
         Route("/api/example", example),
-        Route("/api/watch", watch, methods=["POST"]),
+        Route("/api/inspect", inspect, methods=["POST"]),
         Route("/api/neighbours", neighbours, methods=["POST"]),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]

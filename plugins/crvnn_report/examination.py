@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameError
 from crvnn_core.host.manager import Catalog
-from crvnn_core.inference.inspection import Answer, watch
+from crvnn_core.inference.inspection import Inspection, inspect
 from crvnn_core.inference.trained import Text, Trained, load, pair_texts
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.records import Variant
@@ -54,14 +54,14 @@ class Shown:
     #: What it is, if that is known.
     gold: str | None
     #: Of each model its answer, or why it gives none.
-    answers: tuple[Answer | str, ...]
+    answers: tuple[Inspection | str, ...]
     #: The right tree of each sequence, where somebody has said.
     trees: tuple[Sentence | None, ...] = ()
 
     @property
     def wrong(self) -> bool:
         """Whether any model gives another answer than the right one."""
-        said = (answer.label for answer in self.answers if isinstance(answer, Answer))
+        said = (answer.label for answer in self.answers if isinstance(answer, Inspection))
         return self.gold is not None and any(label != self.gold for label in said)
 
 
@@ -208,11 +208,11 @@ def _right_trees(text: Text, looks: Sequence[Look]) -> tuple[Sentence | None, ..
     return gold_sentences(trained.task, trained.question(text))
 
 
-def _answer(look: Look, text: Text) -> Answer | str:
+def _answer(look: Look, text: Text) -> Inspection | str:
     if look.trained is None:
         return look.problem
     try:
-        return watch(look.trained, text)
+        return inspect(look.trained, text)
     except InputError as error:  # of this model: its weights may be no numbers any more
         return str(error)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crvnn_core.inference.inspection import Answer, Watched
+from crvnn_core.inference.inspection import InspectedSequence, Inspection
 from crvnn_core.runs.comparison import percent
 from crvnn_core.trees.formats.svg import svg
 from crvnn_core.trees.scoring import Sentence, telling
@@ -121,7 +121,7 @@ def _example(report: Report, shown: Shown, opened: bool, stepped: bool) -> str:
     brief = " ".join(
         f'<span class="name s{colour % 8}"><i></i>{plain(answer.label)} {_verdict(answer, shown)}</span>'
         for colour, answer in enumerate(shown.answers)
-        if isinstance(answer, Answer)
+        if isinstance(answer, Inspection)
     )
     summary = f'<summary>{said}<span class="gold">{gold} <span class="brief">{brief}</span></span></summary>'
     columns = "".join(_column(report, colour, shown, stepped) for colour in range(len(shown.answers)))
@@ -135,8 +135,8 @@ def _example(report: Report, shown: Shown, opened: bool, stepped: bool) -> str:
     )
 
 
-def _sequences(shown: Shown) -> list[Watched]:
-    return [each for answer in shown.answers if isinstance(answer, Answer) for each in answer.sequences]
+def _sequences(shown: Shown) -> list[InspectedSequence]:
+    return [each for answer in shown.answers if isinstance(answer, Inspection) for each in answer.sequences]
 
 
 def _column(report: Report, colour: int, shown: Shown, opened: bool) -> str:
@@ -153,7 +153,7 @@ def _column(report: Report, colour: int, shown: Shown, opened: bool) -> str:
     return f'<div class="column">{said}{inner}{_agreement(report, colour, shown)}{steps}</div>'
 
 
-def _verdict(answer: Answer, shown: Shown) -> str:
+def _verdict(answer: Inspection, shown: Shown) -> str:
     if shown.gold is None:
         return ""
     right = answer.label == shown.gold
@@ -190,7 +190,7 @@ def _rightness(tree: Tree, sentence: Sentence | None) -> str:
     return f'<p class="gold">{words}.</p>'
 
 
-def _sequence(watched: Watched, sentence: Sentence | None) -> str:
+def _sequence(watched: InspectedSequence, sentence: Sentence | None) -> str:
     unknown = frozenset(place for place, strange in enumerate(watched.unknown) if strange)
     if watched.tree is None:
         tree = missing("This encoder makes no tree.")
@@ -202,7 +202,7 @@ def _sequence(watched: Watched, sentence: Sentence | None) -> str:
     return f"{tree}{strange}"
 
 
-def _maps(watched: Watched) -> str:
+def _maps(watched: InspectedSequence) -> str:
     if not watched.compose:
         return ""
     rows = ["start", *map(str, range(1, len(watched.compose) + 1))]
@@ -217,14 +217,14 @@ def _maps(watched: Watched) -> str:
     return f'<div class="maps">{drawn}</div>'
 
 
-def _joined(watched: Watched) -> frozenset[tuple[int, int]]:
+def _joined(watched: InspectedSequence) -> frozenset[tuple[int, int]]:
     """The step and the token of every node of the tree."""
     nodes = watched.tree.nodes if watched.tree is not None else ()
     return frozenset((node.step - 1, node.split - 1) for node in nodes if node.step is not None)
 
 
 def _map(
-    watched: Watched,
+    watched: InspectedSequence,
     values: list[list[float]],
     rows: list[str],
     kind: str,

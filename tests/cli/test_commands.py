@@ -108,7 +108,7 @@ def test_assemble_shows_a_table_of_slots():
         "halting": "threshold",
         "encoder": "crvnn",
     }
-    assert "parameters in all. A probe of 16 sequences" in text
+    assert "parameters in all. A batch of 16 sequences" in text
     assert "steps on average" in text
 
 

@@ -8,8 +8,8 @@ import pytest
 import small
 from browser import chromium, opened, why_not
 from crvnn_core import train
-from crvnn_core.inference.exchange import variant
-from crvnn_core.inference.inspection import neighbours, watch
+from crvnn_core.inference.inspection import inspect, neighbours
+from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_explorer.models import MOST_TOKENS, Explorer
 from exploring import serving
 from small import Averaging
@@ -91,9 +91,9 @@ def numbers(page, pane="A", sequence=0):
 def differing(one, two, frame):
     """How many tokens two recursions treat differently in a frame; after its last step one stays as it is."""
 
-    def row(watched):
-        last = len(watched.compose)
-        return watched.exists[min(frame, last)], watched.compose[frame] if frame < last else [0.0] * len(
+    def row(inspected):
+        last = len(inspected.compose)
+        return inspected.exists[min(frame, last)], inspected.compose[frame] if frame < last else [0.0] * len(
             TOKENS
         )
 
@@ -101,18 +101,18 @@ def differing(one, two, frame):
     return sum(any(abs(x - y) > 0.05 for x, y in both) for both in zip(*pairs, strict=True))
 
 
-def shown(watched, step):
+def shown(inspected, step):
     """What the table should say."""
     return [
         pytest.approx([e, c, e * (1 - c)], abs=6e-4)
-        for e, c in zip(watched.exists[step], watched.compose[step], strict=True)
+        for e, c in zip(inspected.exists[step], inspected.compose[step], strict=True)
     ]
 
 
 def test_type_a_sequence_and_step_through_it(page, explorer):
-    answer = watch(explorer.runs["listops"], TEXT)
-    (watched,) = answer.sequences
-    steps = len(watched.compose)
+    answer = inspect(explorer.runs["listops"], TEXT)
+    (inspected,) = answer.sequences
+    steps = len(inspected.compose)
     type_in(page, TEXT)
     assert page.inner_text("#pane-A .verdict strong") == answer.label
     assert page.locator("#pane-A .bars li").count() == 10
@@ -123,8 +123,8 @@ def test_type_a_sequence_and_step_through_it(page, explorer):
     press(page, "Home")
     for step in range(steps):
         assert page.inner_text("#where") == f"step {step + 1} of {steps}"
-        assert numbers(page) == shown(watched, step)
-        made = {node.span for node in watched.tree.nodes if node.step == step + 1}
+        assert numbers(page) == shown(inspected, step)
+        made = {node.span for node in inspected.tree.nodes if node.step == step + 1}
         assert page.locator(".tree .node.now").count() == len(made)
         press(page, "ArrowRight")
     assert page.inner_text("#where") == "the end"
@@ -132,7 +132,7 @@ def test_type_a_sequence_and_step_through_it(page, explorer):
     page.click("#back")
     assert page.inner_text("#where") == f"step {steps} of {steps}"
     page.locator("#scrub").fill("1")
-    assert numbers(page) == shown(watched, 1)
+    assert numbers(page) == shown(inspected, 1)
     page.locator(".steps .hit").nth(3).click()
     assert page.inner_text("#where") == f"step 4 of {steps}"
 
@@ -187,7 +187,7 @@ def test_neighbours_that_are_kept_stay_through_the_steps_and_in_the_picture(page
     for _ in range(2):
         press(page, "ArrowRight")
     trained = explorer.runs["listops"]
-    left, _ = neighbours(trained, watch(trained, TEXT).sequences[0].exists[2])
+    left, _ = neighbours(trained, inspect(trained, TEXT).sequences[0].exists[2])
     assert left[4][3] < 0.99
     told(page, f"4: left of it [MIN ({left[4][3]:.2f})", ".told")
     with page.expect_download() as saved:
@@ -236,7 +236,7 @@ PARTING = """async ([one, two]) => {
 }"""
 
 
-def test_variants_part_where_they_first_differ_and_there_the_most(page):
+def test_exchanged_part_where_they_first_differ_and_there_the_most(page):
     one = ([[1, 1, 1], [0.1, 1, 1]], [[0.9, 0, 0]])
     sooner = ([[1, 1, 1], [0.1, 0.9, 0.5]], [[0.9, 0.1, 0.5]])
     at_the_end = ([[1, 1, 1], [0.1, 0.9, 1]], [[0.9, 0.02, 0]])
@@ -259,7 +259,7 @@ def test_the_tree_changes_while_the_text_is_edited(page, explorer):
     assert page.locator(".tree .label").all_text_contents() == ["[MAX", "2", "9", "4", "]"]
 
 
-def test_two_variants_side_by_side_show_where_they_part(page, explorer):
+def test_two_exchanged_side_by_side_show_where_they_part(page, explorer):
     type_in(page, TEXT)
     page.click("#compare")
     settled(page, TOKENS, "B")
@@ -267,7 +267,7 @@ def test_two_variants_side_by_side_show_where_they_part(page, explorer):
     assert page.inner_text("#compare") == "Back to one"  # which can be read while it is pointed at
     colours = "each => [getComputedStyle(each).color, getComputedStyle(each).backgroundColor]"
     assert len(set(page.locator("#compare").evaluate(colours))) == 2
-    one, two = (watch(explorer.runs[name], TEXT) for name in ("listops", "listops-guided"))
+    one, two = (inspect(explorer.runs[name], TEXT) for name in ("listops", "listops-guided"))
     a, b = one.sequences[0], two.sequences[0]
     shared = len(a.tree.spans() & b.tree.spans())
     text = page.inner_text("#difference")
@@ -278,8 +278,8 @@ def test_two_variants_side_by_side_show_where_they_part(page, explorer):
     assert page.inner_text("#where").startswith(f"step {first + 1} of")
     assert page.locator("#tick").is_visible()
     assert page.locator("#pane-A .steps .spot.differs").count() > 0
-    for pane, watched in zip("AB", (a, b), strict=True):
-        marked = sum(differing(a, b, frame) for frame in range(len(watched.exists)))
+    for pane, inspected in zip("AB", (a, b), strict=True):
+        marked = sum(differing(a, b, frame) for frame in range(len(inspected.exists)))
         assert int(page.get_attribute(f"#pane-{pane} .steps path.differs", "data-cells")) == marked > 0
     assert page.locator("#pane-B .tree .node.other").count() == len(TOKENS) - 1 - shared
     page.click("#compare")
@@ -298,7 +298,7 @@ def test_the_same_run_under_another_retriever_and_a_temperature_turned_live(page
     page.select_option("#pane-B select[data-slot=retriever]", "log-space")
     page.select_option("#pane-B select[data-slot=decision]", "tempered")
     slider = page.get_by_label("temperature (end), as a slider")
-    with page.expect_response("**/api/watch") as caught:
+    with page.expect_response("**/api/inspect") as caught:
         slider.fill(str(slider.evaluate("each => Number(each.min) + 0.5")))
     answer = caught.value.json()
     asked = caught.value.request.post_data_json
@@ -307,8 +307,8 @@ def test_the_same_run_under_another_retriever_and_a_temperature_turned_live(page
     assert float(page.get_by_label("temperature (end)", exact=True).input_value()) == temperature
     assert float(slider.get_attribute("aria-valuetext")) == temperature
     parts = {"retriever": "log-space", "decision": "tempered"}
-    changed = variant(explorer.runs["listops"], catalog, parts, [f"model.decision.end={temperature}"])
-    assert answer["sequences"][0]["compose"] == watch(changed, TEXT).plain()["sequences"][0]["compose"]
+    changed = exchange_parts(explorer.runs["listops"], catalog, parts, [f"model.decision.end={temperature}"])
+    assert answer["sequences"][0]["compose"] == inspect(changed, TEXT).plain()["sequences"][0]["compose"]
     assert "3 changed" in page.inner_text("#pane-B details.parts > summary")
     told(page, "They part in step", "#difference")
 
@@ -316,7 +316,7 @@ def test_the_same_run_under_another_retriever_and_a_temperature_turned_live(page
 def test_hard_decisions_are_zero_or_one(page):
     type_in(page, TEXT)
     press(page, "Home")
-    with page.expect_response("**/api/watch"):
+    with page.expect_response("**/api/inspect"):
         page.check("#hard-A")
     page.wait_for_selector("#pane-A[aria-busy=false]")
     assert {c for _, c, _ in numbers(page)} == {0, 1}

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 import small
 from crvnn_core import Decision, load, train
 from crvnn_core.cli import main
-from crvnn_core.inference.inspection import watch
+from crvnn_core.inference.inspection import inspect
 from crvnn_explorer import command, server
 from crvnn_explorer.models import MOST_TOKENS, Explorer
-from crvnn_explorer.request import Asked
+from crvnn_explorer.request import Query
 from crvnn_explorer.server import MOST_BYTES, STATIC
 from exploring import serving
 from small import Averaging
@@ -127,17 +127,17 @@ def test_models_and_what_can_be_changed_are_described(ask, explorer, letters):
     assert [setting["name"] for setting in first["encoder"]["settings"]][:1] == ["max_steps"]
 
 
-def test_an_answer_is_what_the_model_was_watched_to_do(ask, explorer, letters):
-    status, found = ask("/api/watch", {"model": letters, "texts": ["c d x a"]})
+def test_an_answer_is_what_the_inspection_says(ask, explorer, letters):
+    status, found = ask("/api/inspect", {"model": letters, "texts": ["c d x a"]})
     assert status == 200
-    assert found == json.loads(json.dumps(watch(explorer.runs[letters], "c d x a").plain()))
+    assert found == json.loads(json.dumps(inspect(explorer.runs[letters], "c d x a").plain()))
     assert found["sequences"][0]["unknown"] == [False, False, True, False]
 
 
 def test_parts_settings_and_hardness_change_the_answer(ask, letters):
     question = {"model": letters, "texts": ["c d e f a b"]}
     answers = [
-        ask("/api/watch", {**question, **change})[1]
+        ask("/api/inspect", {**question, **change})[1]
         for change in (
             {},
             {"parts": {"retriever": "log-space"}},
@@ -152,7 +152,7 @@ def test_parts_settings_and_hardness_change_the_answer(ask, letters):
 
 
 def test_pairs_take_two_texts(ask, pairs_run):
-    status, found = ask("/api/watch", {"model": str(pairs_run), "texts": ["a b", "c d e"]})
+    status, found = ask("/api/inspect", {"model": str(pairs_run), "texts": ["a b", "c d e"]})
     assert status == 200
     assert [len(sequence["tokens"]) for sequence in found["sequences"]] == [2, 3]
 
@@ -162,7 +162,7 @@ def test_an_encoder_without_steps_is_only_asked(ask, explorer):
     described = ask("/api/models")[1]["models"][2]
     assert not described["hard"]
     assert list(described["parts"]) == ["encoder"]
-    status, found = ask("/api/watch", {"model": flat, "texts": ["a b"]})
+    status, found = ask("/api/inspect", {"model": flat, "texts": ["a b"]})
     assert status == 200
     assert found["sequences"][0]["tree"] is None
     assert found["sequences"][0]["exists"] == []
@@ -182,7 +182,7 @@ def test_examples_come_with_their_label_and_can_be_asked(ask, letters):
         status, found = ask(f"/api/example?model={letters}&number={number}")
         assert status == 200
         assert found["label"] == ("yes" if "a" in found["texts"][0].split() else "no")
-        assert ask("/api/watch", {"model": letters, "texts": found["texts"]})[0] == 200
+        assert ask("/api/inspect", {"model": letters, "texts": found["texts"]})[0] == 200
         seen.add(found["texts"][0])
     assert len(seen) > 1
 
@@ -216,7 +216,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_mistake_is_refused_and_told(ask, letters, name):
     change, message = BAD[name]
-    status, found = ask("/api/watch", {"model": letters, "texts": ["a b"], **change})
+    status, found = ask("/api/inspect", {"model": letters, "texts": ["a b"], **change})
     assert status == 400
     assert message in found["error"]
     assert "Traceback" not in found["error"]
@@ -236,19 +236,19 @@ def test_a_mistake_is_refused_and_told(ask, letters, name):
     ],
 )
 def test_what_is_no_json_is_refused(ask, body):
-    status, found = ask("/api/watch", body)
+    status, found = ask("/api/inspect", body)
     assert status == 400
     assert "JSON" in found["error"]
 
 
 def test_half_of_a_pair_is_named(ask, pairs_run):
-    status, found = ask("/api/watch", {"model": str(pairs_run), "texts": ["a", ""]})
+    status, found = ask("/api/inspect", {"model": str(pairs_run), "texts": ["a", ""]})
     assert status == 400
     assert found["error"].startswith("the second text is empty")
 
 
 def test_hard_decisions_of_an_encoder_that_makes_none_are_refused(ask, explorer):
-    status, found = ask("/api/watch", {"model": list(explorer.runs)[2], "texts": ["a"], "hard": True})
+    status, found = ask("/api/inspect", {"model": list(explorer.runs)[2], "texts": ["a"], "hard": True})
     assert status == 400
     assert "composes along a tree" in found["error"]
 
@@ -262,7 +262,7 @@ def test_steps_that_there_are_not_are_refused(ask, letters, sequence, step):
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read_to_the_end(ask, letters):
-    status, found = ask("/api/watch", {"model": letters, "texts": ["a" * (MOST_BYTES + 1)]})
+    status, found = ask("/api/inspect", {"model": letters, "texts": ["a" * (MOST_BYTES + 1)]})
     assert status == 413
     assert "at most 64 kB" in found["error"]
 
@@ -271,7 +271,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(port, monkeypatch):
     monkeypatch.setattr(server, "MOST_SECONDS", 0.1)
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         headers = f"Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: 100"
-        client.sendall(f"POST /api/watch HTTP/1.1\r\n{headers}\r\n\r\n{{".encode())
+        client.sendall(f"POST /api/inspect HTTP/1.1\r\n{headers}\r\n\r\n{{".encode())
         assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
@@ -281,16 +281,16 @@ def test_the_number_of_an_example_must_be_one(ask, letters, number):
 
 
 def test_a_bug_is_told_in_the_page_and_shown_in_the_terminal(ask, letters, capfd):
-    status, found = ask("/api/watch", {"model": letters, "texts": ["a b"], "parts": {"decision": "mine"}})
+    status, found = ask("/api/inspect", {"model": letters, "texts": ["a b"], "parts": {"decision": "mine"}})
     assert status == 500
     assert "its terminal shows the traceback" in found["error"]
     assert "this is a bug" in capfd.readouterr().err
-    assert ask("/api/watch", {"model": letters, "texts": ["a b"]})[0] == 200
+    assert ask("/api/inspect", {"model": letters, "texts": ["a b"]})[0] == 200
 
 
 def test_html_in_a_text_comes_back_as_text(ask, letters):
     evil = "<img src=x onerror=alert(1)>"
-    status, found = ask("/api/watch", {"model": letters, "texts": [evil]})
+    status, found = ask("/api/inspect", {"model": letters, "texts": [evil]})
     assert status == 200
     assert found["sequences"][0]["tokens"] == evil.split()
     assert all(found["sequences"][0]["unknown"])
@@ -313,9 +313,9 @@ def test_on_loopback_its_own_names_are_answered(ask, host):
 def test_pages_of_other_origins_may_not_ask(ask, port, letters):
     question = {"model": letters, "texts": ["a"]}
     for origin in ("http://evil.example", "null", f"http://127.0.0.1:{port + 1}"):
-        assert ask("/api/watch", question, {"Origin": origin})[0] == 403
-    assert ask("/api/watch", question, {"Origin": f"http://127.0.0.1:{port}"})[0] == 200
-    assert ask("/api/watch", json.dumps(question), {"Content-Type": "text/plain"})[0] == 415
+        assert ask("/api/inspect", question, {"Origin": origin})[0] == 403
+    assert ask("/api/inspect", question, {"Origin": f"http://127.0.0.1:{port}"})[0] == 200
+    assert ask("/api/inspect", json.dumps(question), {"Content-Type": "text/plain"})[0] == 415
 
 
 def test_beyond_loopback_any_name_is_answered(explorer):
@@ -331,7 +331,7 @@ def test_many_questions_at_once_get_their_own_answers(ask, letters):
     found = {}
 
     def one(number):
-        found[number] = ask("/api/watch", {"model": letters, "texts": [texts[number]]})[1]
+        found[number] = ask("/api/inspect", {"model": letters, "texts": [texts[number]]})[1]
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(len(texts))]
     for thread in threads:
@@ -342,11 +342,11 @@ def test_many_questions_at_once_get_their_own_answers(ask, letters):
         assert found[number]["sequences"][0]["tokens"] == text.split()
 
 
-def test_variants_and_answers_are_kept_but_not_for_ever(explorer, letters):
+def test_exchanged_models_and_answers_are_kept_but_not_for_ever(explorer, letters):
     for number in range(40):
         settings = {"halting": {"epsilon": number / 100}}
-        explorer.watch(Asked.read({"model": letters, "texts": ["a b"], "settings": settings}))
-    assert len(explorer._variants) == len(explorer._answers) == 24
+        explorer.inspect(Query.read({"model": letters, "texts": ["a b"], "settings": settings}))
+    assert len(explorer._exchanged) == len(explorer._inspections) == 24
 
 
 def run(*args):

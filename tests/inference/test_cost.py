@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from crvnn_core import assemble, read_spec
-from crvnn_core.inference.cost import counted
+from crvnn_core.inference.cost import count_multiply_adds
 
 SLOTS = ("retriever", "scorer", "decision", "cell", "halting")
 
@@ -22,7 +22,7 @@ def cost_of(catalog, n, *, width=16, **parts):
     if parts.get("retriever") == "adhoc":
         sets.append("model.retriever.small=0")  # no matrices, however short the sequence
     encoder = assemble(read_spec(catalog, parts=parts, sets=sets), catalog).model.encoder
-    with counted(encoder, SLOTS) as cost, torch.no_grad():
+    with count_multiply_adds(encoder, SLOTS) as cost, torch.no_grad():
         encoder(torch.randn(2, n, width), torch.ones(2, n, dtype=torch.bool))
     return cost
 
@@ -66,7 +66,7 @@ def test_a_slot_that_never_ran_costs_nothing_to_speak_of(catalog):
     encoder = assemble(
         read_spec(catalog, parts={"encoder": "balanced"}, sets=["model.width=8"]), catalog
     ).model.encoder
-    with counted(encoder, SLOTS) as cost:
+    with count_multiply_adds(encoder, SLOTS) as cost:
         encoder(torch.randn(2, 6, 8), torch.ones(2, 6, dtype=torch.bool))
     assert cost.per_position("retriever") is None
     assert cost.positions["cell"] == 2 * 5  # a tree of six leaves has five inner nodes
@@ -76,7 +76,7 @@ def test_counting_changes_nothing_and_leaves_no_trace(catalog):
     encoder = assemble(read_spec(catalog, sets=["model.width=8"]), catalog).model.encoder
     inputs, mask = torch.randn(2, 6, 8), torch.ones(2, 6, dtype=torch.bool)
     plain = encoder(inputs, mask).vector
-    with counted(encoder, SLOTS):
+    with count_multiply_adds(encoder, SLOTS):
         while_counted = encoder(inputs, mask).vector
     torch.testing.assert_close(plain, while_counted)  # kernels cannot be counted, so torch did the work
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in encoder.modules())
@@ -84,7 +84,7 @@ def test_counting_changes_nothing_and_leaves_no_trace(catalog):
 
 def test_the_hooks_are_removed_when_the_encoder_raises(catalog):
     encoder = assemble(read_spec(catalog, sets=["model.width=8"]), catalog).model.encoder
-    with pytest.raises(Exception, match="inputs"), counted(encoder, SLOTS):
+    with pytest.raises(Exception, match="inputs"), count_multiply_adds(encoder, SLOTS):
         encoder(torch.randn(2, 8), torch.ones(2, 8, dtype=torch.bool))
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in encoder.modules())
 
@@ -103,6 +103,6 @@ def test_a_part_may_be_called_with_keywords():
             return self.cell(left=inputs, right=inputs)
 
     encoder = Keywords()
-    with counted(encoder, SLOTS) as cost:
+    with count_multiply_adds(encoder, SLOTS) as cost:
         encoder(torch.ones(5, 3))
     assert cost.per_position("cell") == 3

@@ -1,4 +1,4 @@
-"""Watching: what a model did with one input."""
+"""Inspection: what a model did with one input."""
 
 import json
 
@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 import small
 from crvnn_core import CrvnnError, InputError, load, train
-from crvnn_core.inference.exchange import variant
-from crvnn_core.inference.inspection import neighbours, watch
+from crvnn_core.inference.inspection import inspect, neighbours
+from crvnn_core.inference.part_exchange import exchange_parts
 from small import Averaging
 from small import variant as small_variant
 
 
 @settings(max_examples=15)
 @given(st.lists(st.sampled_from("abcdefx"), min_size=1, max_size=9), st.booleans())
-def test_what_is_watched_is_what_is_predicted(letters, tokens, hard):
+def test_what_is_inspected_is_what_is_predicted(letters, tokens, hard):
     text = " ".join(tokens)
-    answer, prediction = watch(letters, text, hard=hard), letters.predict([text], hard=hard)[0]
+    answer, prediction = inspect(letters, text, hard=hard), letters.predict([text], hard=hard)[0]
     assert answer.label == prediction.label
     assert answer.probabilities == pytest.approx(prediction.probabilities, abs=1e-6)
     assert tuple(sequence.tree for sequence in answer.sequences) == prediction.trees
@@ -28,15 +28,17 @@ def test_what_is_watched_is_what_is_predicted(letters, tokens, hard):
 
 
 def test_existence_follows_from_what_was_composed(letters):
-    (watched,) = watch(letters, "c d e f a").sequences
-    assert len(watched.exists) == len(watched.compose) + 1 > 1
-    assert watched.exists[0] == [1.0] * 5
-    for before, compose, after in zip(watched.exists[:-1], watched.compose, watched.exists[1:], strict=True):
+    (inspected,) = inspect(letters, "c d e f a").sequences
+    assert len(inspected.exists) == len(inspected.compose) + 1 > 1
+    assert inspected.exists[0] == [1.0] * 5
+    for before, compose, after in zip(
+        inspected.exists[:-1], inspected.compose, inspected.exists[1:], strict=True
+    ):
         assert [e * (1 - c) for e, c in zip(before, compose, strict=True)] == pytest.approx(after, abs=1e-6)
 
 
-def test_both_sequences_of_a_pair_are_watched_each_with_its_own_steps(pairs):
-    answer = watch(pairs, ("a", "c d e f"))
+def test_both_sequences_of_a_pair_are_inspected_each_with_its_own_steps(pairs):
+    answer = inspect(pairs, ("a", "c d e f"))
     assert [len(sequence.exists[0]) for sequence in answer.sequences] == [1, 4]
     one, two = (len(sequence.compose) for sequence in answer.sequences)
     assert one == 0 < two
@@ -49,10 +51,10 @@ def test_weights_are_those_of_the_equations(tmp_path, retriever, dense, edge):
     assembly = small_variant(f"model.retriever={retriever}", f"model.encoder.boundaries={str(edge).lower()}")
     train(assembly, tmp_path / "run")
     trained = load(tmp_path / "run", catalog)
-    (watched,) = watch(trained, "c d e f a b", weights=True).sequences
-    assert len(watched.left) == len(watched.right) == len(watched.compose)
-    oracle = variant(trained, catalog, {"retriever": dense}).model.encoder.retriever
-    for exists, left, right in zip(watched.exists, watched.left, watched.right, strict=False):
+    (inspected,) = inspect(trained, "c d e f a b", weights=True).sequences
+    assert len(inspected.left) == len(inspected.right) == len(inspected.compose)
+    oracle = exchange_parts(trained, catalog, {"retriever": dense}).model.encoder.retriever
+    for exists, left, right in zip(inspected.exists, inspected.left, inspected.right, strict=False):
         row = torch.tensor([[1.0] * edge + exists + [1.0] * edge])
         near = oracle(row, torch.ones_like(row, dtype=torch.bool))
         inner = slice(int(edge), int(edge) + 6)
@@ -67,14 +69,14 @@ def test_where_everything_exists_the_neighbours_are_next_door(letters):
 
 
 def test_hard_neighbours_are_the_next_that_are_left_however_far(letters, small_catalog):
-    near_sighted = variant(letters, small_catalog, {"retriever": "windowed"}, ["model.retriever.k=1"])
+    near_sighted = exchange_parts(letters, small_catalog, {"retriever": "windowed"}, ["model.retriever.k=1"])
     left, right = neighbours(near_sighted, [1.0, 0.0, 0.0, 1.0], hard=True)
     assert left == [[0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
     assert right == [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 0]]
 
 
 def test_plain_data_can_be_written_as_json(letters):
-    answer = watch(letters, "c x e", weights=True)
+    answer = inspect(letters, "c x e", weights=True)
     read = json.loads(json.dumps(answer.plain(), allow_nan=False))
     assert read["label"] == answer.label
     (sequence,) = read["sequences"]
@@ -88,25 +90,25 @@ def test_an_encoder_without_a_trace_has_no_steps_and_no_tree(tmp_path):
     assembly = small_variant(encoder=Averaging)
     train(assembly, tmp_path / "run")
     trained = load(tmp_path / "run", small.catalog_with(encoder=Averaging))
-    (watched,) = watch(trained, "c d x", weights=True).sequences
-    assert (watched.exists, watched.compose, watched.tree) == ([], [], None)
-    assert watched.left is watched.right is None
-    assert watched.unknown == (False, False, True)
-    with pytest.raises(InputError, match="'mine' looks for no neighbours"):
+    (inspected,) = inspect(trained, "c d x", weights=True).sequences
+    assert (inspected.exists, inspected.compose, inspected.tree) == ([], [], None)
+    assert inspected.left is inspected.right is None
+    assert inspected.unknown == (False, False, True)
+    with pytest.raises(InputError, match="'mine' offers no neighbours to show"):
         neighbours(trained, [1.0, 1.0])
     with pytest.raises(CrvnnError, match="hard inference composes along a tree"):
-        watch(trained, "c", hard=True)
+        inspect(trained, "c", hard=True)
 
 
 def test_numbers_out_of_reach_are_a_clear_error(letters, small_catalog):
     sets = ["model.decision.end=1e-45", "model.decision.start=1e-45"]
-    extreme = variant(letters, small_catalog, {"decision": "tempered"}, sets)
-    with pytest.raises(InputError, match="no number"):
-        watch(extreme, "c d e f a")
+    extreme = exchange_parts(letters, small_catalog, {"decision": "tempered"}, sets)
+    with pytest.raises(InputError, match="are NaN"):
+        inspect(extreme, "c d e f a")
 
 
 def test_an_empty_text_and_a_missing_half_are_input_errors(letters, pairs):
     with pytest.raises(InputError, match="empty"):
-        watch(letters, "  ")
+        inspect(letters, "  ")
     with pytest.raises(InputError, match="a pair of texts"):
-        watch(pairs, "a b")
+        inspect(pairs, "a b")

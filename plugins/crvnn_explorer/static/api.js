@@ -28,7 +28,7 @@ async function send(path, body) {
 export const models = () => send("/api/models");
 export const example = (model, number) =>
   send(`/api/example?model=${encodeURIComponent(model)}&number=${number}`);
-export const watch = (question) => send("/api/watch", question);
+export const inspect = (question) => send("/api/inspect", question);
 export const neighbours = (question, sequence, step) =>
   send("/api/neighbours", { ...question, sequence, step });
 

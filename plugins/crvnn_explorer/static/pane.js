@@ -91,7 +91,7 @@ export class Pane {
     this.element.setAttribute("aria-busy", "true");
     try {
       if (question.texts.some((text) => !text.trim())) throw new Error("Type a text to see what the model makes of it.");
-      const answer = await api.watch(question);
+      const answer = await api.inspect(question);
       Object.assign(this, { answer, question: structuredClone(question), weights: new Map() });
       this.error.hidden = true;
       this.element.classList.remove("stale");

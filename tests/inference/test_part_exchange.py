@@ -6,7 +6,7 @@ from torch import nn
 
 import small
 from crvnn_core import CrvnnError, Decision, SpecError, UnknownNameError, load, train
-from crvnn_core.inference.exchange import variant
+from crvnn_core.inference.part_exchange import exchange_parts
 from small import variant as small_variant
 
 TEXTS = ["a b c", "c d e f a", "f", "e a c d b b"]
@@ -17,8 +17,8 @@ def chances(trained):
 
 
 def test_nothing_changed_is_the_model_itself(letters, small_catalog):
-    assert variant(letters, small_catalog, {}, []) is letters
-    assert variant(letters, small_catalog, {"decision": letters.spec.model.decision.name}) is letters
+    assert exchange_parts(letters, small_catalog, {}, []) is letters
+    assert exchange_parts(letters, small_catalog, {"decision": letters.spec.model.decision.name}) is letters
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_nothing_changed_is_the_model_itself(letters, small_catalog):
     ],
 )
 def test_a_variant_answers_as_a_run_with_that_spec_and_these_weights(letters, small_catalog, parts, sets):
-    changed = variant(letters, small_catalog, parts, sets)
+    changed = exchange_parts(letters, small_catalog, parts, sets)
     names = [f"model.{slot}={name}" for slot, name in parts.items()]
     assembled = small_variant(*names, *sets)
     for name, tensor in assembled.model.state_dict().items():
@@ -44,27 +44,33 @@ def test_a_variant_answers_as_a_run_with_that_spec_and_these_weights(letters, sm
 
 def test_the_model_itself_stays_as_it_was(letters, small_catalog):
     before = chances(letters)
-    variant(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0.01"]).predict(TEXTS)
+    exchange_parts(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0.01"]).predict(
+        TEXTS
+    )
     assert torch.equal(chances(letters), before)
 
 
 def test_a_variant_copies_no_weights(letters, small_catalog):
-    changed = variant(letters, small_catalog, {"decision": "sigmoid"})
+    changed = exchange_parts(letters, small_catalog, {"decision": "sigmoid"})
     pointers = {tensor.data_ptr() for tensor in letters.model.parameters()}
     assert {tensor.data_ptr() for tensor in changed.model.parameters()} == pointers
 
 
 def test_a_variant_of_a_variant_forgets_nothing(letters, small_catalog):
-    once = variant(letters, small_catalog, {"retriever": "log-space"})
-    twice = variant(once, small_catalog, {"decision": "sigmoid"})
+    once = exchange_parts(letters, small_catalog, {"retriever": "log-space"})
+    twice = exchange_parts(once, small_catalog, {"decision": "sigmoid"})
     assert (
-        twice.spec == variant(letters, small_catalog, {"retriever": "log-space", "decision": "sigmoid"}).spec
+        twice.spec
+        == exchange_parts(letters, small_catalog, {"retriever": "log-space", "decision": "sigmoid"}).spec
     )
-    assert variant(twice, small_catalog, {"retriever": "adhoc", "decision": "modulated"}).spec == letters.spec
+    assert (
+        exchange_parts(twice, small_catalog, {"retriever": "adhoc", "decision": "modulated"}).spec
+        == letters.spec
+    )
 
 
 def test_a_temperature_that_was_scheduled_is_the_last_one(letters, small_catalog):
-    changed = variant(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0.25"])
+    changed = exchange_parts(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0.25"])
     assert float(changed.model.encoder.decision.temperature) == pytest.approx(0.25)
 
 
@@ -74,7 +80,7 @@ def test_changing_the_settings_of_a_scheduled_part_keeps_its_place_in_the_schedu
     catalog = small.catalog_with()
     trained = load(tmp_path / "run", catalog)
     progress = float(trained.model.encoder.decision.progress)
-    changed = variant(trained, catalog, {}, ["model.decision.end=0.1"])
+    changed = exchange_parts(trained, catalog, {}, ["model.decision.end=0.1"])
     assert float(changed.model.encoder.decision.progress) == progress
 
 
@@ -82,13 +88,13 @@ def test_an_unknown_part_is_named_with_the_nearest(letters, small_catalog):
     with pytest.raises(
         SpecError, match=r"--decision sigmoit: no decision is called 'sigmoit'. Did you mean 'sigmoid'"
     ):
-        variant(letters, small_catalog, {"decision": "sigmoit"})
+        exchange_parts(letters, small_catalog, {"decision": "sigmoit"})
 
 
 @pytest.mark.parametrize("slot", ["cell", "encoder", "decisions"])
 def test_only_parts_without_weights_can_be_exchanged(letters, small_catalog, slot):
     with pytest.raises(UnknownNameError, match=f"'{slot}' cannot be exchanged.*retriever, decision, halting"):
-        variant(letters, small_catalog, {slot: "gated"})
+        exchange_parts(letters, small_catalog, {slot: "gated"})
 
 
 @pytest.mark.parametrize(
@@ -96,13 +102,13 @@ def test_only_parts_without_weights_can_be_exchanged(letters, small_catalog, slo
 )
 def test_only_settings_of_these_parts_and_the_encoder_can_change(letters, small_catalog, text):
     with pytest.raises(SpecError, match=r"cannot change under trained weights; what can: model.retriever"):
-        variant(letters, small_catalog, {}, [text])
+        exchange_parts(letters, small_catalog, {}, [text])
 
 
 def test_every_wrong_setting_is_told_at_once(letters, small_catalog):
     sets = ["model.decision.warmth=1", "model.encoder.max_steps=often", "model.halting.epsilon"]
     with pytest.raises(SpecError) as caught:
-        variant(letters, small_catalog, {}, sets)
+        exchange_parts(letters, small_catalog, {}, sets)
     assert len(caught.value.problems) == 3
     assert "no parameter 'warmth'" in str(caught.value)
 
@@ -111,14 +117,14 @@ def test_a_value_that_the_part_refuses_is_told_with_its_place(letters, small_cat
     with pytest.raises(
         SpecError, match=r"--set model.decision.end=0: decision 'tempered'.*end must be above 0"
     ):
-        variant(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0"])
+        exchange_parts(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0"])
 
 
 def test_settings_that_change_the_weights_are_refused(letters, small_catalog):
     with pytest.raises(
         CrvnnError, match=r"do not fit these settings:\n  start: \[8\] in the run, absent here"
     ):
-        variant(letters, small_catalog, {}, ["model.encoder.boundaries=false"])
+        exchange_parts(letters, small_catalog, {}, ["model.encoder.boundaries=false"])
 
 
 class Biased(Decision):
@@ -136,4 +142,4 @@ def test_a_part_with_weights_that_were_never_trained_is_refused(letters_run):
     catalog = small.catalog_with(decision=Biased)
     trained = load(letters_run, catalog)
     with pytest.raises(CrvnnError, match=r"decision 'mine' has weights of its own \(decision.bias\)"):
-        variant(trained, catalog, {"decision": "mine"})
+        exchange_parts(trained, catalog, {"decision": "mine"})

@@ -1,4 +1,4 @@
-"""The probe: what a variant is made of, and what it does with a batch."""
+"""The dry run: what a variant is made of, and what it does with a batch."""
 
 import math
 
@@ -23,7 +23,7 @@ from crvnn_core import (
     read_catalog,
     read_spec,
 )
-from crvnn_core.inference.probe import probe
+from crvnn_core.inference.dry_run import dry_run
 
 SMALL = ["model.width=8", "task.max_tokens=20"]
 
@@ -65,9 +65,9 @@ class Summing(Cell):
 
 
 @pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])
-def test_a_probe_accounts_for_every_parameter(preset):
+def test_a_dry_run_accounts_for_every_parameter(preset):
     assembly = assembly_of(preset=preset)
-    result = probe(assembly, size=4)
+    result = dry_run(assembly, size=4)
     by_slot = {row.slot: row.parameters for row in result.rows}
     outside = sum(p.numel() for m in (assembly.model.embed, assembly.model.project) for p in m.parameters())
     assert by_slot["embedding"] == outside
@@ -76,8 +76,8 @@ def test_a_probe_accounts_for_every_parameter(preset):
     assert by_slot["retriever"] == by_slot["decision"] == by_slot["halting"] == 0
 
 
-def test_a_probe_says_what_was_run():
-    result = probe(assembly_of(), size=4)
+def test_a_dry_run_says_what_was_run():
+    result = dry_run(assembly_of(), size=4)
     assert result.sequences == 4
     assert 2 <= result.longest <= 20
     assert 1 <= result.mean_steps <= result.most_steps < result.longest
@@ -88,8 +88,8 @@ def test_a_probe_says_what_was_run():
     assert all(row.source.startswith("crvnn") for row in result.rows)
 
 
-def test_a_probe_says_what_each_slot_costs():
-    costs = {row.slot: row.multiply_adds for row in probe(assembly_of(), size=4).rows}
+def test_a_dry_run_says_what_each_slot_costs():
+    costs = {row.slot: row.multiply_adds for row in dry_run(assembly_of(), size=4).rows}
     products = 2 * 8 * 32 + 32 * 32
     assert costs["task"] is None
     assert products <= costs["cell"] <= 1.05 * products
@@ -97,8 +97,8 @@ def test_a_probe_says_what_each_slot_costs():
     assert costs["retriever"] > 0
 
 
-def test_two_probes_of_one_spec_agree():
-    one, two = probe(assembly_of(), size=4), probe(assembly_of(), size=4)
+def test_two_dry_runs_of_one_spec_agree():
+    one, two = dry_run(assembly_of(), size=4), dry_run(assembly_of(), size=4)
     assert (one.loss, one.gradient_norm, one.mean_steps) == (two.loss, two.gradient_norm, two.mean_steps)
 
 
@@ -110,7 +110,7 @@ def test_a_cell_of_the_wrong_shape_is_named():
     with pytest.raises(
         ContractError, match=r"cell Shrinking returned the shape \[.*7\]; \[.*8\] was expected"
     ):
-        probe(assembly_of(cell=Shrinking))
+        dry_run(assembly_of(cell=Shrinking))
 
 
 def test_a_leaf_of_the_wrong_shape_is_named():
@@ -119,7 +119,7 @@ def test_a_leaf_of_the_wrong_shape_is_named():
             return inputs[..., :-1]
 
     with pytest.raises(ContractError, match="leaf transform of cell Shrinking returned the shape"):
-        probe(assembly_of(cell=Shrinking))
+        dry_run(assembly_of(cell=Shrinking))
 
 
 def test_scores_of_the_wrong_shape_are_named():
@@ -128,7 +128,7 @@ def test_scores_of_the_wrong_shape_are_named():
             return vectors[..., :1]
 
     with pytest.raises(ContractError, match="scorer Unsqueezed returned the shape"):
-        probe(assembly_of(scorer=Unsqueezed))
+        dry_run(assembly_of(scorer=Unsqueezed))
 
 
 def test_a_part_that_raises_is_reported_with_its_packages_and_line():
@@ -137,9 +137,9 @@ def test_a_part_that_raises_is_reported_with_its_packages_and_line():
             raise RuntimeError("out of luck")
 
     with pytest.raises(PluginError) as caught:
-        probe(assembly_of(cell=Raising))
+        dry_run(assembly_of(cell=Raising))
     assert "cell 'mine' (Mine) failed: RuntimeError: out of luck" in str(caught.value)
-    assert "inference/test_probe.py:" in str(caught.value)
+    assert "inference/test_dry_run.py:" in str(caught.value)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -151,7 +151,7 @@ def test_weights_that_are_not_numbers_give_a_clear_error(where, bad):
     with torch.no_grad():
         assembly.model.get_submodule(where).weight[-3:] = bad
     with pytest.raises(CrvnnError, match=r"NaN or infinity|a loss of (nan|inf)|norm (nan|inf)"):
-        probe(assembly)
+        dry_run(assembly)
 
 
 def test_a_task_without_examples_is_named():
@@ -164,7 +164,7 @@ def test_a_task_without_examples_is_named():
     with pytest.raises(
         CrvnnError, match=r"task 'mine' \(Mine\): the split 'train' has no examples to try the model on"
     ):
-        probe(assembly_of(task=Empty))
+        dry_run(assembly_of(task=Empty))
 
 
 def test_an_encoder_may_keep_its_cell_under_another_name():
@@ -180,7 +180,7 @@ def test_an_encoder_may_keep_its_cell_under_another_name():
             return Encoding(state, state.new_zeros(len(state)), mask.sum(1))
 
     assembly = assembly_of(encoder=Folding)
-    rows = {row.slot: row for row in probe(assembly).rows}
+    rows = {row.slot: row for row in dry_run(assembly).rows}
     assert rows["cell"].parameters == 0
     assert rows["encoder"].parameters == sum(p.numel() for p in assembly.model.encoder.parameters())
     assert rows["cell"].multiply_adds is None
@@ -200,7 +200,7 @@ def test_a_cell_that_returns_nonsense_is_named_with_its_package(returned, messag
             return returned(left)
 
     with pytest.raises(ContractError, match=message):
-        probe(assembly_of(cell=Odd))
+        dry_run(assembly_of(cell=Odd))
 
 
 def test_a_line_of_ones_own_is_shown_rather_than_one_of_torch():
@@ -208,8 +208,10 @@ def test_a_line_of_ones_own_is_shown_rather_than_one_of_torch():
         def forward(self, left, right):
             return torch.nn.functional.linear(left, torch.ones(3, 3))
 
-    with pytest.raises(PluginError, match=r"cell 'mine' \(Mine\) failed: RuntimeError: .*test_probe\.py:\d+"):
-        probe(assembly_of(cell=Mismatched))
+    with pytest.raises(
+        PluginError, match=r"cell 'mine' \(Mine\) failed: RuntimeError: .*test_dry_run\.py:\d+"
+    ):
+        dry_run(assembly_of(cell=Mismatched))
 
 
 def test_a_task_that_breaks_is_named():
@@ -226,8 +228,8 @@ def test_a_task_that_breaks_is_named():
     with pytest.raises(
         PluginError, match=r"task 'mine' \(Mine\) failed to give examples: OSError: the disk is gone"
     ):
-        probe(assembly_of(task=Broken))
+        dry_run(assembly_of(task=Broken))
     with pytest.raises(
         CrvnnError, match=r"task 'mine' \(Mine\): example 0 of the split 'train' has the label 5"
     ):
-        probe(assembly_of(task=Wrong))
+        dry_run(assembly_of(task=Wrong))

@@ -1,4 +1,4 @@
-"""The same weights under other parts: another way to find neighbours, to decide or to halt."""
+"""Exchanging parts of a trained model that have no weights: its retriever, decision and halting, and settings."""
 
 from __future__ import annotations
 
@@ -23,39 +23,33 @@ EXCHANGEABLE = ("retriever", "decision", "halting")
 SETTABLE = (*EXCHANGEABLE, "encoder")
 
 
-def variant(
+def exchange_parts(
     trained: Trained, catalog: Catalog, parts: Mapping[str, str] | None = None, sets: Sequence[str] = ()
 ) -> Trained:
-    """A trained model's weights under another retriever, decision or halting, or other settings of theirs.
+    """The same weights with another retriever, decision or halting, or with other settings of theirs.
 
-    It shares its tensors with the model that it comes from: train neither of them afterwards.
+    The result shares its tensors with ``trained``, which stays as it is: train neither of them afterwards.
 
     :param parts: component names by slot.
     :param sets: ``model.decision.end=0.3`` and the like; also of the encoder.
     """
-    spec = variant_spec(trained.spec, catalog, parts or {}, sets)
+    spec = exchanged_spec(trained.spec, catalog, parts or {}, sets)
     if spec == trained.spec:
         return trained
     old = trained.model
-    lexicon = Lexicon(
-        (), tuple(trained.task.classes), old.embed.weight.shape[1]
-    )  # its vectors are not needed
+    lexicon = Lexicon((), tuple(trained.task.classes), old.embed.weight.shape[1])  # only the encoder is kept
     model = assemble(spec, catalog, lexicon).model
-    model.vocabulary, model.embed, model.project, model.head = (
-        old.vocabulary,
-        old.embed,
-        old.project,
-        old.head,
-    )
+    model.vocabulary, model.embed = old.vocabulary, old.embed
+    model.project, model.head = old.project, old.head
     model.to(old.embed.weight.device)
-    _take_over(model.encoder, old.encoder, spec, trained.spec)
+    _share_weights(model.encoder, old.encoder, spec, trained.spec)
     return Trained(spec, trained.task, model.eval())
 
 
-def variant_spec(
+def exchanged_spec(
     spec: RunSpec, catalog: Catalog, parts: Mapping[str, str], sets: Sequence[str] = ()
 ) -> RunSpec:
-    """A run's spec with other parts and settings; every problem with them in one error."""
+    """A run's spec with other parts and settings; all problems with them are in one error."""
     for slot in parts:
         if slot not in EXCHANGEABLE:
             raise UnknownNameError(
@@ -73,7 +67,7 @@ def variant_spec(
 
 
 def _refused(data: dict[str, Any], origin: Origin) -> list[Problem]:
-    """Why a setting cannot change under weights that are there; nothing if it can."""
+    """Why a setting cannot change once the weights are trained; nothing if it can."""
     model = data.get("model")
     ((slot, value),) = model.items() if isinstance(model, dict) else ((None, None),)
     if slot in EXCHANGEABLE or (slot == "encoder" and isinstance(value, dict) and "name" not in value):
@@ -82,8 +76,8 @@ def _refused(data: dict[str, Any], origin: Origin) -> list[Problem]:
     return [origin.problem((), f"this cannot change under trained weights; what can: {examples}")]
 
 
-def _take_over(encoder: Encoder, old: Encoder, spec: RunSpec, before: RunSpec) -> None:
-    """The old encoder's tensors in the new one; what is scheduled is as at the end of training."""
+def _share_weights(encoder: Encoder, old: Encoder, spec: RunSpec, before: RunSpec) -> None:
+    """Assign the old encoder's tensors to the new one; schedules stand where training ended."""
     for module in encoder.modules():
         if isinstance(module, Scheduled):
             module.progress.fill_(1.0)

@@ -1,4 +1,4 @@
-"""Trying an assembled variant on real data of its task: one step forward and back."""
+"""A dry run of an assembled model: one batch of its task's training data, forward and backward."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from attrs import frozen
 
 from crvnn_core.errors import FAILURES, ContractError, CrvnnError, PluginError, raised_at
 from crvnn_core.host.component import ENCODER_PARTS
-from crvnn_core.inference.cost import Cost, counted
+from crvnn_core.inference.cost import UNATTRIBUTED, Cost, count_multiply_adds
 from crvnn_core.inference.model import Output
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training.data import Batch, batches
 
 
 @frozen
-class Row:
-    """One slot of a variant."""
+class SlotCost:
+    """What fills a slot of the model, and what it costs."""
 
     slot: str
     component: str
@@ -27,10 +27,10 @@ class Row:
 
 
 @frozen
-class Probe:
-    """What a variant is made of and what it did with a batch."""
+class DryRun:
+    """What a model consists of, and what it did with one batch."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[SlotCost, ...]
     parameters: int
     sequences: int
     longest: int
@@ -41,14 +41,17 @@ class Probe:
     seconds: float
 
 
-def probe(assembly: Assembly, size: int = 16) -> Probe:
-    """Run a batch of the task's training data through the model and back."""
+def dry_run(assembly: Assembly, size: int = 16) -> DryRun:
+    """Run one batch of the task's training data through the model, forward and backward.
+
+    An error names the component at fault: one that raises, returns the wrong thing, or gives NaN or infinity.
+    """
     batch = _first_batch(assembly, size)
     model, cost = assembly.model.train(), Cost()
     try:
-        with torch.no_grad(), counted(model.encoder, ENCODER_PARTS, cost):
+        with torch.no_grad(), count_multiply_adds(model.encoder, ENCODER_PARTS, cost):
             model(batch)
-        cost.running[:] = ["rest"]
+        cost.running[:] = [UNATTRIBUTED]
         began = time.perf_counter()
         output: Output = model(batch)
         loss = output.loss(batch.labels)
@@ -64,12 +67,12 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
     seconds = time.perf_counter() - began
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     if not torch.isfinite(norm + loss.detach()):
-        where = _title(assembly, cost.strange[0] if cost.strange else "rest")
+        where = _title(assembly, cost.non_finite[0] if cost.non_finite else UNATTRIBUTED)
         raise ContractError(
             f"{where} gives NaN or infinity: the loss is {loss.item():.4g}, the gradient's norm {norm.item():.4g}"
         )
     steps = torch.cat([encoding.steps for encoding in output.encodings]).float()
-    return Probe(
+    return DryRun(
         rows=tuple(_row(assembly, slot, cost.per_position(slot)) for slot in assembly.offers),
         parameters=_size(model),
         sequences=len(batch.labels) * len(batch.sequences),
@@ -82,7 +85,7 @@ def probe(assembly: Assembly, size: int = 16) -> Probe:
     )
 
 
-def _row(assembly: Assembly, slot: str, multiply_adds: float | None) -> Row:
+def _row(assembly: Assembly, slot: str, multiply_adds: float | None) -> SlotCost:
     offer = assembly.offers[slot]
     encoder = assembly.model.encoder
     parts = {
@@ -91,13 +94,17 @@ def _row(assembly: Assembly, slot: str, multiply_adds: float | None) -> Row:
         if isinstance(part := getattr(encoder, name, None), torch.nn.Module)
     }
     modules = {**parts, "encoder": encoder, "task": assembly.model.head, "embedding": assembly.model.embed}
-    own = _size(modules[slot]) if slot in modules else 0  # a part under another name counts as the encoder's
+    own = (
+        _size(modules[slot]) if slot in modules else 0
+    )  # a part under another attribute counts as the encoder's
     if slot == "embedding":
         own += _size(assembly.model.project)
     if slot == "encoder":  # what the encoder itself has, beside its parts
         own -= sum(_size(part) for part in parts.values())
     counted_too = slot not in ("task", "embedding")
-    return Row(slot, offer.component.name, str(offer.source), own, multiply_adds if counted_too else None)
+    return SlotCost(
+        slot, offer.component.name, str(offer.source), own, multiply_adds if counted_too else None
+    )
 
 
 def _size(module: torch.nn.Module) -> int:
@@ -118,7 +125,7 @@ def _first_batch(assembly: Assembly, size: int) -> Batch:
 
 
 def _title(assembly: Assembly, slot: str) -> str:
-    """A component by slot, name and package; all of them, if it cannot be told which."""
+    """A component by slot, name and package; all packages where the slot is unknown."""
     if slot in assembly.offers:
         return str(assembly.offers[slot])
     return f"the model (components from {', '.join(assembly.packages)})"

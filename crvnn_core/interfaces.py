@@ -14,6 +14,7 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
+from crvnn_core.deprecation import Renamed, adopt_renamed
 from crvnn_core.errors import ContractError, CrvnnError
 
 if TYPE_CHECKING:
@@ -68,27 +69,33 @@ class Scorer(nn.Module, ABC):
 
     if TYPE_CHECKING:
 
-        def __call__(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor: ...
+        def __call__(self, vectors: Tensor, near: Neighbourhood, left_c: Tensor) -> Tensor: ...
 
     @abstractmethod
-    def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
-        """``vectors`` [B, n, d] (the cell's read-outs), ``gained`` [B, n] (left(c) of the last step) -> u [B, n]."""
+    def forward(self, vectors: Tensor, near: Neighbourhood, left_c: Tensor) -> Tensor:
+        """``vectors`` [B, n, d] (the cell's read-outs), ``left_c`` [B, n] (left(c) of the last step) -> u [B, n]."""
 
 
 class Decision(nn.Module, ABC):
     """Turns scores into composition probabilities."""
 
-    #: Whether the gradient of c fades where c goes to 0 or 1, as a sigmoid's does. Only then may training leave out
-    #: what has no weight; a decision that is hard forward and soft backward still learns from it.
-    fades: bool = False
-    #: Whether c can be exactly 0 or 1. Where it cannot, nobody need look for what is exactly nothing.
-    settles: bool = True
+    #: Whether the gradient of c vanishes where c is saturated at 0 or 1, as a sigmoid's does. Only then may training
+    #: leave out contributions of weight 0; a straight-through decision still learns from them.
+    gradient_vanishes: bool = False
+    #: Whether c can be exactly 0 or 1. Where it cannot, the engine need not look for exact zeros.
+    can_saturate: bool = True
+
+    fades, settles = Renamed("gradient_vanishes"), Renamed("can_saturate")
 
     if TYPE_CHECKING:
 
         def __call__(
             self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor
         ) -> Tensor: ...
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        adopt_renamed(cls)
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,9 +157,15 @@ class Halting(nn.Module, ABC):
 
     #: No sequence takes more steps than this, whatever ``forward`` says; ``None`` for no limit.
     limit: int | None = None
-    #: Whether it looks at the vectors. One that does not is asked before they are made, and where nobody goes on only
-    #: those of last tokens are.
-    looks: bool = True
+    #: Whether ``forward`` reads ``vectors``. One that does not is called before they are computed, and after the last
+    #: step only those of last tokens are.
+    needs_vectors: bool = True
+
+    looks = Renamed("needs_vectors")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        adopt_renamed(cls)
 
     if TYPE_CHECKING:
 

@@ -98,7 +98,7 @@ class Recursion(Encoder):
         # c, left(c), e (1 - c) [B, N]
         compose, gained, exists = _advance(self.decide(state, near, state.exists), near, state)
         after = state.advance(exists, gained)
-        if not self.halting.looks:
+        if not self.halting.needs_vectors:
             after.outlook = self.look(after)
         after.nodes = self._mix(near.left(state.nodes), state.nodes, after)  # [B, N, s]
         return compose, after
@@ -169,13 +169,13 @@ class Recursion(Encoder):
 
     def settles(self) -> bool:
         """Whether decisions can be exact, and then have no gradient that would be missed."""
-        exact = self.shortcuts and self.decision.settles
-        return exact and (self.decision.fades or not torch.is_grad_enabled())
+        exact = self.shortcuts and self.decision.can_saturate
+        return exact and (self.decision.gradient_vanishes or not torch.is_grad_enabled())
 
     def _may_leave_out(self, tolerance: float) -> bool:
         """Whether there can be something of no weight, and it may be left out: not where it still has a gradient."""
-        some = self.shortcuts and (tolerance > 0 or (tolerance == 0 and self.decision.settles))
-        return some and (self.decision.fades or not torch.is_grad_enabled())
+        some = self.shortcuts and (tolerance > 0 or (tolerance == 0 and self.decision.can_saturate))
+        return some and (self.decision.gradient_vanishes or not torch.is_grad_enabled())
 
     def _leaving(self) -> bool:
         """Whether positions that no longer exist may leave: not where a retriever counts positions."""

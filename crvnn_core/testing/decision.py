@@ -56,20 +56,20 @@ def check_decision_leaves_the_ineligible_alone(component: Component) -> None:
     assert bool((chosen[~eligible] == 0).all()), "an ineligible position is composed"
 
 
-def check_decision_fades_if_it_says_so(component: Component) -> None:
-    """If ``fades`` is true, a c of 0 or 1 has no gradient; if ``settles`` is false, c is never either."""
+def check_decision_saturates_as_declared(component: Component) -> None:
+    """If ``gradient_vanishes``, a c of 0 or 1 has no gradient; if not ``can_saturate``, c is never either."""
     scores, near, eligible, exists = _inputs()
     decision = build(component).eval()
     sure = (100 * scores).requires_grad_()
     chosen = decision(sure, near, eligible, exists)
-    settled = eligible & ((chosen < 1e-6) | (chosen > 1 - 1e-6))
-    if decision.fades and bool(settled.any()):
-        (gradient,) = torch.autograd.grad(chosen[settled].sum(), sure, allow_unused=True)
+    saturated = eligible & ((chosen < 1e-6) | (chosen > 1 - 1e-6))
+    if decision.gradient_vanishes and bool(saturated.any()):
+        (gradient,) = torch.autograd.grad(chosen[saturated].sum(), sure, allow_unused=True)
         steepest = 0.0 if gradient is None else gradient.abs().max().item()
         assert steepest < 1e-3, f"where c is 0 or 1 it still has a gradient of {steepest:.3g}"
-    if not decision.settles:
+    if not decision.can_saturate:
         chosen = decision(scores, near, eligible, exists)[eligible]
-        assert bool(((chosen > 0) & (chosen < 1)).all()), "c is exactly 0 or 1, though settles is false"
+        assert bool(((chosen > 0) & (chosen < 1)).all()), "c is exactly 0 or 1, though can_saturate is false"
 
 
 def check_decision_follows_the_scores(component: Component) -> None:
@@ -159,7 +159,7 @@ def check_decision_can_be_saved(component: Component) -> None:
 DECISION_CHECKS = (
     check_decision_gives_probabilities,
     check_decision_leaves_the_ineligible_alone,
-    check_decision_fades_if_it_says_so,
+    check_decision_saturates_as_declared,
     check_decision_follows_the_scores,
     check_decision_treats_each_sequence_alone,
     check_decision_ignores_padding,

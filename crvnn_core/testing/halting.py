@@ -78,15 +78,17 @@ def check_halting_works_under_autocast(component: Component) -> None:
     assert going.tolist() == _ask(halting, exists).tolist()
 
 
-def check_halting_looks_if_it_must(component: Component) -> None:
-    """A halting that says it does not look at the vectors gives the same answer whatever they are."""
+def check_halting_needs_vectors_only_if_declared(component: Component) -> None:
+    """With ``needs_vectors = False`` it gives the same answer whatever the vectors are."""
     halting = build(component)
-    if halting.looks:
+    if halting.needs_vectors:
         return
     exists = existences(padded()) ** 4
     for vectors in (torch.zeros(*exists.shape, WIDTH), 100 * random(*exists.shape, WIDTH)):
         answer = halting(exists, vectors, 3).tolist()
-        assert answer == _ask(halting, exists, 3).tolist(), "it looks at the vectors; 'looks' must be true"
+        assert answer == _ask(halting, exists, 3).tolist(), (
+            "the answer depends on the vectors; needs_vectors must be true"
+        )
 
 
 def check_halting_is_deterministic(component: Component) -> None:
@@ -111,7 +113,7 @@ HALTING_CHECKS = (
     check_halting_has_a_sensible_limit,
     check_halting_runs_on_any_device,
     check_halting_works_under_autocast,
-    check_halting_looks_if_it_must,
+    check_halting_needs_vectors_only_if_declared,
     check_halting_is_deterministic,
     check_halting_can_be_saved,
 )

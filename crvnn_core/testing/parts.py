@@ -39,7 +39,7 @@ class PlainScorer(Scorer):
         super().__init__()
         self.score = nn.Linear(4 * width, 1)
 
-    def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
+    def forward(self, vectors: Tensor, near: Neighbourhood, left_c: Tensor) -> Tensor:
         right = near.right(vectors)
         scores: Tensor = self.score(torch.cat([near.left(vectors), vectors, right, near.right(right)], -1))
         return scores.squeeze(-1)

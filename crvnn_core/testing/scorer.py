@@ -29,14 +29,14 @@ def _inputs(row: int | None = None) -> tuple[Tensor, MatrixNeighbourhood, Tensor
     rows = slice(None) if row is None else slice(row, row + 1)
     n = mask.shape[1] if row is None else int(mask[row].sum())
     mask, exists = mask[rows, :n], existences(mask)[rows, :n]
-    gained = torch.rand(padded().shape, generator=torch.Generator().manual_seed(4))[rows, :n]
-    return random(*padded().shape, WIDTH)[rows, :n], matrices(exists), gained, mask
+    left_c = torch.rand(padded().shape, generator=torch.Generator().manual_seed(4))[rows, :n]
+    return random(*padded().shape, WIDTH)[rows, :n], matrices(exists), left_c, mask
 
 
 def check_scorer_gives_one_score_a_position(component: Component) -> None:
     """The scores have the shape [B, n] and are finite."""
-    vectors, near, gained, mask = _inputs()
-    scores = build(component)(vectors, near, gained)
+    vectors, near, left_c, mask = _inputs()
+    scores = build(component)(vectors, near, left_c)
     assert scores.shape == mask.shape, f"expected {list(mask.shape)}, got {list(scores.shape)}"
     finite(scores, "the scores")
 
@@ -44,27 +44,27 @@ def check_scorer_gives_one_score_a_position(component: Component) -> None:
 def check_scorer_treats_each_sequence_alone(component: Component) -> None:
     """A sequence in a padded batch gives what it gives alone."""
     scorer = build(component)
-    vectors, near, gained, mask = _inputs()
-    together = scorer(vectors, near, gained)
+    vectors, near, left_c, mask = _inputs()
+    together = scorer(vectors, near, left_c)
     for row in range(len(mask)):
-        vectors, near, gained, alone = _inputs(row)
-        same(together[row : row + 1, : alone.shape[1]], scorer(vectors, near, gained), f"sequence {row}")
+        vectors, near, left_c, alone = _inputs(row)
+        same(together[row : row + 1, : alone.shape[1]], scorer(vectors, near, left_c), f"sequence {row}")
 
 
 def check_scorer_ignores_padding(component: Component) -> None:
     """Changing vectors under the mask changes no score of a token."""
     scorer = build(component)
-    vectors, near, gained, mask = _inputs()
+    vectors, near, left_c, mask = _inputs()
     changed = torch.where(mask.unsqueeze(-1), vectors, 9.0)
-    same(scorer(changed, near, gained)[mask], scorer(vectors, near, gained)[mask], "with other padding")
+    same(scorer(changed, near, left_c)[mask], scorer(vectors, near, left_c)[mask], "with other padding")
 
 
 def check_scorer_learns(component: Component) -> None:
     """In training, gradients reach every parameter and the vectors."""
     scorer = build(component).train()
-    vectors, near, gained, mask = _inputs()
+    vectors, near, left_c, mask = _inputs()
     vectors.requires_grad_()
-    gradients_reach(scorer, (scorer(vectors, near, gained)[mask] ** 2).sum())
+    gradients_reach(scorer, (scorer(vectors, near, left_c)[mask] ** 2).sum())
     assert vectors.grad is not None, "no gradient reaches the vectors"
     finite(vectors.grad, "the gradient of the vectors")
 
@@ -82,10 +82,10 @@ def check_scorer_runs_on_any_device(component: Component) -> None:
 def check_scorer_works_under_autocast(component: Component) -> None:
     """Under autocast the scores are finite and close."""
     scorer = build(component)
-    vectors, near, gained, mask = _inputs()
-    exact = scorer(vectors, near, gained)
+    vectors, near, left_c, mask = _inputs()
+    exact = scorer(vectors, near, left_c)
     with half_precision():
-        got = scorer(vectors, near, gained)
+        got = scorer(vectors, near, left_c)
     finite(got, "the scores")
     same(got[mask].float(), exact[mask], "in bfloat16", tolerance=0.25)
 
@@ -93,16 +93,16 @@ def check_scorer_works_under_autocast(component: Component) -> None:
 def check_scorer_is_deterministic(component: Component) -> None:
     """In evaluation the same input gives the same bits twice."""
     scorer = build(component)
-    vectors, near, gained, _ = _inputs()
-    same(scorer(vectors, near, gained), scorer(vectors, near, gained), "a second time", 0)
+    vectors, near, left_c, _ = _inputs()
+    same(scorer(vectors, near, left_c), scorer(vectors, near, left_c), "a second time", 0)
 
 
 def check_scorer_can_be_saved(component: Component) -> None:
     """Weights saved and loaded into another one give the same bits."""
-    vectors, near, gained, _ = _inputs()
+    vectors, near, left_c, _ = _inputs()
     one, two = build(component), build(component, seed=9)
     saved_and_loaded(one, two)
-    same(two(vectors, near, gained), one(vectors, near, gained), "loaded", 0)
+    same(two(vectors, near, left_c), one(vectors, near, left_c), "loaded", 0)
 
 
 SCORER_CHECKS = (

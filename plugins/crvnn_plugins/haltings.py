@@ -14,7 +14,7 @@ class Threshold(Halting):
     :param epsilon: what counts as gone.
     """
 
-    looks = False
+    needs_vectors = False
 
     def __init__(self, epsilon: float = 0.01) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Threshold(Halting):
 class Never(Halting):
     """Lets every sequence take as many steps as it can."""
 
-    looks = False
+    needs_vectors = False
 
     def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
         return torch.ones(len(exists), dtype=torch.bool, device=exists.device)

@@ -320,8 +320,8 @@ def test_a_cell_that_returns_the_wrong_shape_is_named():
 
 def test_other_parts_that_return_the_wrong_shape_are_named_too():
     class FlatScorer(PlainScorer):
-        def forward(self, vectors, near, gained):
-            return super().forward(vectors, near, gained).unsqueeze(-1)
+        def forward(self, vectors, near, left_c):
+            return super().forward(vectors, near, left_c).unsqueeze(-1)
 
     class FlatDecision(PlainDecision):
         def forward(self, scores, near, eligible, exists):

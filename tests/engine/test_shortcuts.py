@@ -117,7 +117,7 @@ def test_a_retriever_that_counts_positions_keeps_them_all():
 
 def test_a_decision_of_unknown_gradient_is_left_alone_in_training():
     encoder = model(PlainDecision())
-    assert not PlainDecision.fades
+    assert not PlainDecision.gradient_vanishes
     assert not encoder._may_leave_out(1e-3)
     with torch.no_grad():
         assert encoder._may_leave_out(1e-3)
@@ -149,7 +149,7 @@ def test_a_tolerance_bounds_the_change(option):
 class Looking(Threshold):
     """The same halting, asked when everything has been made."""
 
-    looks = True
+    needs_vectors = True
 
 
 @pytest.mark.parametrize("decision", [Modulated, Stretched, StraightThrough])

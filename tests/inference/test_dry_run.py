@@ -124,7 +124,7 @@ def test_a_leaf_of_the_wrong_shape_is_named():
 
 def test_scores_of_the_wrong_shape_are_named():
     class Unsqueezed(Scorer):
-        def forward(self, vectors, near, gained):
+        def forward(self, vectors, near, left_c):
             return vectors[..., :1]
 
     with pytest.raises(ContractError, match="scorer Unsqueezed returned the shape"):

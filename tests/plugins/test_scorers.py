@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("by")
 def test_the_score_is_the_papers_convolution_over_soft_neighbours(window, transition):
     scorer = WindowScorer(4, window=window, transition=transition)
     nn.init.normal_(scorer.convolution.bias)
-    vectors, gained, near = torch.randn(2, 6, 4), torch.rand(2, 6), matrices(torch.rand(2, 6))
+    vectors, left_c, near = torch.randn(2, 6, 4), torch.rand(2, 6), matrices(torch.rand(2, 6))
     seen = []
     for distance in range(-(window // 2), window // 2 + 1):
         look = vectors
@@ -23,10 +23,10 @@ def test_the_score_is_the_papers_convolution_over_soft_neighbours(window, transi
             look = near.left(look) if distance < 0 else near.right(look)
         seen.append(look)
     if transition:
-        weight = gained.unsqueeze(-1)
+        weight = left_c.unsqueeze(-1)
         seen.append(weight * scorer.composed + (1 - weight) * scorer.untouched)
     expected = scorer.score(nn.functional.gelu(scorer.convolution(torch.cat(seen, -1)))).squeeze(-1)
-    torch.testing.assert_close(scorer(vectors, near, gained), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(scorer(vectors, near, left_c), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("window", [0, 2, 4, -3])

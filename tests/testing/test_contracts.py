@@ -189,8 +189,8 @@ class ForgetfulRetriever(PlainRetriever):
 
 def bent_scorer(bend):
     class Broken(PlainScorer):
-        def forward(self, vectors, near, gained):
-            return bend(super().forward(vectors, near, gained), vectors)
+        def forward(self, vectors, near, left_c):
+            return bend(super().forward(vectors, near, left_c), vectors)
 
     return Broken
 
@@ -294,7 +294,7 @@ class SeededHalting(PlainHalting):
 
 
 class PeekingHalting(PlainHalting):
-    looks = False
+    needs_vectors = False
 
     def forward(self, exists, vectors, step):
         return super().forward(exists, vectors, step) & (vectors.abs().amax((1, 2)) > 0.01)
@@ -530,15 +530,15 @@ KEEPING = {
 class SteepDecision(PlainDecision):
     """Hard forward, soft backward, and silent about it."""
 
-    fades = True
+    gradient_vanishes = True
 
     def forward(self, scores, near, eligible, exists):
         return ((scores > 0).float() + (scores - scores.detach())) * eligible
 
 
 class SureDecision(SteepDecision):
-    fades = False
-    settles = False
+    gradient_vanishes = False
+    can_saturate = False
 
 
 BROKEN = [
@@ -613,8 +613,8 @@ BROKEN = [
         decision(lambda u, may: torch.sigmoid(u)),
         "an ineligible position",
     ),
-    ("decision_fades_if_it_says_so", SteepDecision, "it still has a gradient of"),
-    ("decision_fades_if_it_says_so", SureDecision, "though settles is false"),
+    ("decision_saturates_as_declared", SteepDecision, "it still has a gradient of"),
+    ("decision_saturates_as_declared", SureDecision, "though can_saturate is false"),
     ("decision_follows_the_scores", decision(lambda u, may: sigmoid(-u, may)), "c falls while u rises"),
     ("decision_follows_the_scores", decision(lambda u, may: 0.5 * may), "c does not depend on u"),
     (
@@ -718,7 +718,7 @@ BROKEN = [
         "",
     ),
     ("halting_is_deterministic", MoodyHalting, ""),
-    ("halting_looks_if_it_must", PeekingHalting, "looks"),
+    ("halting_needs_vectors_only_if_declared", PeekingHalting, "needs_vectors must be true"),
     ("halting_can_be_saved", SeededHalting, ""),
     (
         "encoder_gives_one_vector_a_sequence",

@@ -56,8 +56,8 @@ def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
 class Sigmoid(Decision):
     """Each position decides for itself."""
 
-    fades = True
-    settles = False
+    gradient_vanishes = True
+    can_saturate = False
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         return relax(scores, near, eligible, "none")
@@ -69,8 +69,8 @@ class Modulated(Decision):
     :param form: exp(left(u)) as in the ``paper``'s text, or left(exp(u)) as in the ``reference`` code.
     """
 
-    fades = True
-    settles = False
+    gradient_vanishes = True
+    can_saturate = False
 
     def __init__(self, form: Literal["paper", "reference"] = "paper") -> None:
         super().__init__()
@@ -89,8 +89,8 @@ class Tempered(Decision, Scheduled):
     :param modulation: whether neighbours hold each other back, and in which form.
     """
 
-    fades = True
-    settles = False
+    gradient_vanishes = True
+    can_saturate = False
 
     def __init__(
         self,
@@ -124,8 +124,8 @@ class GumbelSigmoid(Decision):
     :param modulation: whether neighbours hold each other back, and in which form.
     """
 
-    fades = True
-    settles = False
+    gradient_vanishes = True
+    can_saturate = False
 
     def __init__(self, temperature: float = 1.0, modulation: Modulation = "paper") -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class Stretched(Decision):
     :param noise: by which logistic noise on the scores is multiplied in training; 0 for none.
     """
 
-    fades = True
+    gradient_vanishes = True
 
     def __init__(self, stretch: float = 0.1, modulation: Modulation = "paper", noise: float = 0.0) -> None:
         super().__init__()

@@ -23,8 +23,9 @@ from crvnn_core.cli import main as command_line
 from crvnn_core.cli.session import Session
 from crvnn_core.host import hooks
 from crvnn_core.host.description import describe
+from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH
 from crvnn_core.spec.resolve import DEFAULT_PRESET
-from crvnn_core.spec.schema import DEFAULTS, PART_LISTS, PARTS, ModelSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.schema import DEFAULTS, ModelSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.values import describe as describe_kind
 from crvnn_core.testing import CHECKS, promise
 
@@ -68,6 +69,7 @@ def _hooks() -> Iterator[str]:
         "`crvnn_core.hookimpl`. A package names the module in the entry-point group `crvnn`; "
         "`crvnn --plugin FILE` loads a single file."
     )
+    slots = {slot.hook: slot.name for slot in SLOT_BY_NAME.values()}
     for name in hook_names():
         hook = getattr(hooks, name)
         yield f"## {name}"
@@ -76,10 +78,11 @@ def _hooks() -> Iterator[str]:
         text, _, returned = body.partition(":return:")
         yield _markdown(text)
         yield f"Returns {_markdown(returned)}"
-        slot = name.removeprefix("crvnn_").removesuffix("s")
-        if contract:
-            yield f"Contract: [{_markdown(contract).rstrip('.')}](contracts.md#{slot})."
-        page = how_to(slot) if slot in SLOTS else f"add-{_one(slot).replace(' ', '-')}.md"
+        if name in slots:
+            yield f"Contract: [{_markdown(contract).rstrip('.')}](contracts.md#{slots[name]})."
+            page = how_to(slots[name])
+        else:
+            page = f"add-{_one(name.removeprefix('crvnn_').removesuffix('s')).replace(' ', '-')}.md"
         yield f"How to: [{page}](../how-to/{page})."
 
 
@@ -198,13 +201,15 @@ def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) 
     for key in path:
         below = below.get(key) if isinstance(below, dict) else None
     default = f"`{tomli_w.dumps({'x': below})[4:].strip()}`" if below and path != ("training",) else ""
-    if path in PARTS:
-        kind, default = _one(PARTS[path]), default or "the preset's"
-    elif path in PART_LISTS:
-        kind, default = (
-            f"a list of {PART_LISTS[path]}s",
-            "`[" + ", ".join(f'"{name}"' for name in below) + "]`",
-        )
+    explained = comments.get(attribute.name, "")
+    if path in SLOT_BY_PATH:
+        slot = SLOT_BY_PATH[path]
+        explained = slot.help
+        if slot.many:
+            kind = f"a list of {slot.plural}"
+            default = "`[" + ", ".join(f'"{name}"' for name in below) + "]`"
+        else:
+            kind, default = _one(slot.name), default or "the preset's"
     elif str(attribute.type) in kinds:
         kind, default = describe_kind(kinds[str(attribute.type)]), f"`{attribute.default}`"
     else:
@@ -215,7 +220,7 @@ def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) 
         kind,
         default,
         inspect.getdoc(attribute.validator) or "",
-        comments.get(attribute.name, ""),
+        explained,
     )
 
 

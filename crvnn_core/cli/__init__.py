@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import sys
 import traceback
 from typing import Any
@@ -12,6 +12,7 @@ import click
 
 from crvnn_core.cli.session import Session, plugin_option
 from crvnn_core.errors import CrvnnError, PluginError, nearest
+from crvnn_core.host.slots import SLOTS
 
 _COMMANDS = {
     "assemble": "crvnn_core.cli.assemble:assemble_command",
@@ -37,8 +38,7 @@ class CrvnnGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in _COMMANDS:
-            module, _, attribute = _COMMANDS[name].partition(":")
-            command: click.Command = getattr(importlib.import_module(module), attribute)
+            command: click.Command = pkgutil.resolve_name(_COMMANDS[name])
             return command
         return ctx.ensure_object(Session).commands(_COMMANDS).get(name)
 
@@ -63,21 +63,23 @@ class CrvnnGroup(click.Group):
             sys.exit(2)
 
 
-@click.group(cls=CrvnnGroup, context_settings={"help_option_names": ["-h", "--help"]})
+_HELP = f"""Recursive networks with soft trees, from swappable parts.
+
+A SLOT is the kind of a component: {", ".join(SLOTS[:-1])} or {SLOTS[-1]}.
+
+\b
+Examples:
+  crvnn demo                                   train a small model and ask it
+  crvnn list                                   see every installed component
+  crvnn train tasks/specs/listops-laptop.toml  train a variant and keep it
+  crvnn predict listops "[MAX 2 9 4 ]"         ask a trained one
+  crvnn assemble --cell lstm --decision sigmoid
+  crvnn --plugin my_cell.py check cell my-cell
+"""
+
+
+@click.group(cls=CrvnnGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @plugin_option
 @click.version_option(package_name="crvnn")
 def main() -> None:
-    """Recursive networks with soft trees, from swappable parts.
-
-    A SLOT is what a part is for: retriever, scorer, decision, cell, halting, encoder, embedding, task,
-    optimizer or observer.
-
-    \b
-    Examples:
-      crvnn demo                                   train a small model and ask it
-      crvnn list                                   see every installed component
-      crvnn train tasks/specs/listops-laptop.toml  train a variant and keep it
-      crvnn predict listops "[MAX 2 9 4 ]"         ask a trained one
-      crvnn assemble --cell lstm --decision sigmoid
-      crvnn --plugin my_cell.py check cell my-cell
-    """
+    """The command ``crvnn``."""

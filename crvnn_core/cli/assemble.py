@@ -9,22 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
+from crvnn_core.host.slots import SLOT_BY_NAME
 
 if TYPE_CHECKING:
     from crvnn_core.inference.dry_run import DryRun
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_PARTS = {
-    "task": "Where examples come from.",
-    "embedding": "Where the vectors of tokens begin.",
-    "encoder": "What turns a sequence into a vector.",
-    "retriever": "What finds soft neighbours.",
-    "scorer": "What scores positions.",
-    "decision": "What turns scores into composition probabilities.",
-    "cell": "What composes two children.",
-    "halting": "What says which sequences go on.",
-}
 
 
 def spec_options(command: F) -> F:
@@ -32,7 +22,11 @@ def spec_options(command: F) -> F:
     options = [
         click.argument("spec", required=False, type=click.Path(path_type=Path)),
         click.option("--preset", metavar="NAME", help="A named variant to start from."),
-        *(click.option(f"--{slot}", metavar="NAME", help=text) for slot, text in _PARTS.items()),
+        *(
+            click.option(f"--{slot.name}", metavar="NAME", help=slot.help)
+            for slot in SLOT_BY_NAME.values()
+            if not slot.for_training
+        ),
         click.option(
             "--set",
             "sets",

@@ -12,6 +12,7 @@ from crvnn_core.cli.session import (
     print_json,
     slot_argument,
 )
+from crvnn_core.host.slots import SLOT_BY_NAME
 
 
 @click.command("check")
@@ -35,7 +36,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
     """
     from crvnn_core.errors import FAILURES, CrvnnError
     from crvnn_core.host.description import with_parameters
-    from crvnn_core.testing import CHECKS, run_checks
+    from crvnn_core.testing import run_checks
     from crvnn_core.testing.common import WIDTH
     from crvnn_core.testing.parts import everything
 
@@ -49,7 +50,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
         except FAILURES:
             pass  # the checks below will tell
     outcomes = []
-    for outcome in run_checks(component, CHECKS[slot]):
+    for outcome in run_checks(component, SLOT_BY_NAME[slot].load_checks()):
         outcomes.append(outcome)
         if not as_json:
             mark = click.style("kept  ", fg="green") if outcome.kept else click.style("BROKEN", fg="red")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from crvnn_core.host.slots import SLOT_BY_NAME, unknown_slot
+
 if TYPE_CHECKING:
     from crvnn_core.host.manager import Catalog, Host
 
@@ -136,14 +138,11 @@ def slot_argument(command: F) -> F:
 
 
 def as_slot(text: str | None, *more: str) -> str | None:
-    """``cells`` or ``cell`` as ``cell``; an error that knows the slots, and what ``more`` there is, for the rest."""
-    from crvnn_core.errors import UnknownNameError, nearest
-    from crvnn_core.host.component import SLOTS
-
+    """``cells`` or ``cell`` as ``cell``; an error that lists the slots, and the ``more`` names, for anything else."""
     if text is None:
         return None
-    slots = (*SLOTS, *more)
-    for slot in slots:
-        if text.lower() in (slot, f"{slot}s"):
-            return slot
-    raise UnknownNameError(f"no slot is called '{text}'.{nearest(text, slots)}\nSlots: {', '.join(slots)}.")
+    plurals = {slot.name: slot.plural for slot in SLOT_BY_NAME.values()} | {name: f"{name}s" for name in more}
+    for name, plural in plurals.items():
+        if text.lower() in (name, plural):
+            return name
+    raise unknown_slot(text, tuple(plurals))

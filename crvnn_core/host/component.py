@@ -1,10 +1,10 @@
-"""What a plug-in offers: one record for each component, and the slots that components fill."""
+"""The records that plug-ins offer: components, presets and trained models."""
 
 from __future__ import annotations
 
 import builtins
-import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -12,22 +12,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-#: The parts that an encoder may ask for.
-ENCODER_PARTS = ("retriever", "scorer", "decision", "cell", "halting")
-#: Every slot, in the order in which a model is put together.
-SLOTS = (*ENCODER_PARTS, "encoder", "embedding", "task", "optimizer", "observer")
-
-_WIDTH = {"width": "the model's width (model.width)"}
-
-#: Arguments that ``assemble`` fills in by name, for each slot, so that no spec has to repeat them.
-FILLED_IN: dict[str, dict[str, str]] = {
-    **dict.fromkeys(ENCODER_PARTS, _WIDTH),
-    "encoder": {**_WIDTH, **{slot: f"the {slot} that the spec names" for slot in ENCODER_PARTS}},
-    "embedding": {},
-    "task": {},
-    "optimizer": {"params": "the model's parameters"},
-    "observer": {},
-}
+from crvnn_core.host.slots import SLOT_BY_NAME
 
 
 def _check_name(instance: object, attribute: object, value: str) -> None:
@@ -71,8 +56,7 @@ class Component:
         """The callable itself, imported if need be."""
         if not isinstance(self.build, str):
             return self.build
-        module, _, attribute = self.build.partition(":")
-        loaded: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        loaded: Callable[..., Any] = pkgutil.resolve_name(self.build)
         return loaded
 
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -90,7 +74,8 @@ class Component:
 
     def settings(self, slot: str) -> dict[str, inspect.Parameter]:
         """The parameters that a spec sets: those that ``assemble`` does not fill in itself."""
-        return {name: p for name, p in self.parameters().items() if name not in FILLED_IN[slot]}
+        filled_in = SLOT_BY_NAME[slot].filled_in
+        return {name: p for name, p in self.parameters().items() if name not in filled_in}
 
     def make(self, available: Mapping[str, Any], **settings: Any) -> Any:
         """Build it with ``settings``, and with what it asks for by name among ``available``."""

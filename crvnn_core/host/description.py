@@ -10,8 +10,9 @@ from typing import Any
 from attrs import evolve
 
 from crvnn_core.errors import Problem, SpecError, nearest
-from crvnn_core.host.component import FILLED_IN, Component
+from crvnn_core.host.component import Component
 from crvnn_core.host.manager import Catalog, Offer
+from crvnn_core.host.slots import find_slot
 from crvnn_core.spec.layers import override
 from crvnn_core.spec.resolve import settings_of
 from crvnn_core.spec.values import check_value
@@ -20,7 +21,7 @@ from crvnn_core.spec.values import describe as describe_kind
 
 def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
     """Everything about a component, as plain data."""
-    from crvnn_core.testing import CHECKS, promise
+    from crvnn_core.testing import promise
 
     offer = catalog.find(slot, name)
     settings = settings_of(offer)
@@ -45,8 +46,8 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
             }
             for key, parameter in settings.items()
         ],
-        "given": [key for key in offer.component.parameters() if key in FILLED_IN[slot]],
-        "contract": [promise(check) for check in CHECKS[slot]],
+        "given": [key for key in offer.component.parameters() if key in find_slot(slot).filled_in],
+        "contract": [promise(check) for check in find_slot(slot).load_checks()],
     }
 
 

@@ -15,7 +15,8 @@ from attrs import field, frozen
 
 from crvnn_core.errors import FAILURES, PluginError, UnknownNameError, nearest, raised_at
 from crvnn_core.host import hooks
-from crvnn_core.host.component import SLOTS, Component, Preset, TrainedModel
+from crvnn_core.host.component import Component, Preset, TrainedModel
+from crvnn_core.host.slots import SLOT_BY_NAME, find_slot
 
 if TYPE_CHECKING:
     import click
@@ -185,11 +186,7 @@ class Catalog:
 
     def find(self, slot: str, name: str) -> Offer:
         """The component called ``name`` in ``slot``; an error that knows the nearest name if there is none."""
-        if slot not in self.components:
-            raise UnknownNameError(
-                f"no slot is called '{slot}'.{nearest(slot, SLOTS)}\nSlots: {', '.join(SLOTS)}."
-            )
-        offers = self.components[slot]
+        offers = self.components[find_slot(slot).name]
         if name not in offers:
             raise UnknownNameError("\n".join(self.unknown(slot, name)))
         return offers[name]
@@ -213,14 +210,14 @@ class Catalog:
 def read_catalog(host: Host) -> Catalog:
     """Ask every plug-in what it offers. Two that offer one name are an error that names both."""
     components: dict[str, dict[str, Offer]] = {}
-    for slot in SLOTS:
+    for slot in SLOT_BY_NAME.values():
         taken: dict[str, Offer] = {}
-        for source, record in host.offers(f"crvnn_{slot}s"):
-            _expect(record, Component, f"crvnn_{slot}s", source)
+        for source, record in host.offers(slot.hook):
+            _expect(record, Component, slot.hook, source)
             if record.name in taken:
-                raise _clash(slot, record.name, taken[record.name].source, source)
-            taken[record.name] = Offer(slot, record, source)
-        components[slot] = dict(sorted(taken.items()))
+                raise _clash(slot.name, record.name, taken[record.name].source, source)
+            taken[record.name] = Offer(slot.name, record, source)
+        components[slot.name] = dict(sorted(taken.items()))
     presets = _named(host, "preset", Preset)
     models = _named(host, "model", TrainedModel)
     return Catalog(components, presets, models, tuple(host.broken))

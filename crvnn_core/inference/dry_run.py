@@ -8,7 +8,7 @@ import torch
 from attrs import frozen
 
 from crvnn_core.errors import FAILURES, ContractError, CrvnnError, PluginError, raised_at
-from crvnn_core.host.component import ENCODER_PARTS
+from crvnn_core.host.slots import ENCODER_PARTS
 from crvnn_core.inference.cost import UNATTRIBUTED, Cost, count_multiply_adds
 from crvnn_core.inference.model import Output
 from crvnn_core.spec.assembly import Assembly

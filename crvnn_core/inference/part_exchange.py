@@ -10,6 +10,7 @@ import torch
 from crvnn_core.engine.schedule import Scheduled
 from crvnn_core.errors import CrvnnError, Origin, Problem, UnknownNameError, nearest
 from crvnn_core.host.manager import Catalog
+from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoder
 from crvnn_core.spec import RunSpec, spec_dict
@@ -17,8 +18,6 @@ from crvnn_core.spec.assembly import Lexicon, assemble
 from crvnn_core.spec.layers import Layer, overrides
 from crvnn_core.spec.resolve import resolve
 
-#: What can be exchanged in a trained model.
-EXCHANGEABLE = ("retriever", "decision", "halting")
 #: What can be set anew: these, and the encoder's own settings.
 SETTABLE = (*EXCHANGEABLE, "encoder")
 

@@ -10,35 +10,11 @@ import torch
 from attrs import field, frozen
 
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
-from crvnn_core.host.component import ENCODER_PARTS
 from crvnn_core.host.manager import Catalog, Offer
+from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.inference.model import Model, TokenVectors
-from crvnn_core.interfaces import (
-    Cell,
-    Decision,
-    Embedding,
-    Encoder,
-    Halting,
-    Observer,
-    Retriever,
-    Scorer,
-    Task,
-)
+from crvnn_core.interfaces import Embedding, Encoder, Observer, Task
 from crvnn_core.spec import PartSpec, RunSpec
-
-#: What a component of each slot must be.
-INTERFACES: dict[str, type] = {
-    "retriever": Retriever,
-    "scorer": Scorer,
-    "decision": Decision,
-    "cell": Cell,
-    "halting": Halting,
-    "encoder": Encoder,
-    "embedding": Embedding,
-    "task": Task,
-    "optimizer": torch.optim.Optimizer,
-    "observer": Observer,
-}
 
 
 @frozen(eq=False)
@@ -92,7 +68,7 @@ def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) ->
     offers: dict[str, Offer] = {}
 
     def build(slot: str, part: PartSpec, **available: Any) -> Any:
-        if slot not in ("optimizer", "observer"):  # which are no part of the model
+        if not SLOT_BY_NAME[slot].for_training:
             offers[slot] = catalog.find(slot, part.name)
         try:
             return _build(catalog, slot, part, available)
@@ -176,7 +152,8 @@ def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, 
         raise SpecError([part.problem(title, str(error))]) from error
     except FAILURES as error:
         raise PluginError(str(part.problem(title, f"could not be built: {raised_at(error)}"))) from error
-    if not isinstance(built, INTERFACES[slot]):
-        kind = f"built a {type(built).__name__}, which is no {INTERFACES[slot].__name__}"
+    interface = SLOT_BY_NAME[slot].load_interface()
+    if not isinstance(built, interface):
+        kind = f"built a {type(built).__name__}, which is no {interface.__name__}"
         raise PluginError(str(part.problem(title, kind)))
     return built

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from crvnn_core.errors import Origin, Path_, Problem, SpecError
-from crvnn_core.spec.schema import PARTS
+from crvnn_core.host.slots import SLOT_BY_PATH
 
 
 @define
@@ -40,7 +40,7 @@ class Layered:
         for key, value in data.items():
             path = (*at, key)
             self.origins[path] = _nearest(origins, path, default)
-            if path in PARTS and isinstance(value, (str, Mapping)):
+            if _names_one(path) and isinstance(value, (str, Mapping)):
                 value = {"name": value} if isinstance(value, str) else value
                 present = into.get(key)
                 if "name" in value and (
@@ -168,4 +168,9 @@ def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]]
 
 def _names_a_component(text: str) -> bool:
     path = _split(text.partition("=")[0])
-    return path in PARTS or (path[-1] == "name" and path[:-1] in PARTS)
+    return _names_one(path) or (path[-1] == "name" and _names_one(path[:-1]))
+
+
+def _names_one(path: Path_) -> bool:
+    """Whether a spec names a single component at ``path``."""
+    return path in SLOT_BY_PATH and not SLOT_BY_PATH[path].many

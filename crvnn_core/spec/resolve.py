@@ -21,10 +21,10 @@ from crvnn_core.errors import (
     nearest,
     raised_at,
 )
-from crvnn_core.host.component import FILLED_IN
 from crvnn_core.host.manager import Catalog, Offer
+from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH, Slot
 from crvnn_core.spec.layers import Layer, Layered, overrides, read_toml
-from crvnn_core.spec.schema import DEFAULTS, PART_LISTS, PARTS, ModelSpec, PartSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.schema import DEFAULTS, ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.values import check_value
 
 DEFAULT_PRESET = "paper"
@@ -47,16 +47,20 @@ def read_spec(
     """
     layers = read_toml(Path(path)) if path is not None else []
     extra, problems = overrides(sets)
-    paths = {slot: place for place, slot in PARTS.items()}
+    paths = {slot.name: slot.path for slot in SLOT_BY_NAME.values() if not slot.many}
     for slot, name in (parts or {}).items():
         if slot not in paths:
             raise UnknownNameError(f"no slot of a spec is called '{slot}'.{nearest(slot, paths)}")
-        table: dict[str, Any] = {paths[slot][-1]: name}
-        for key in reversed(paths[slot][:-1]):
-            table = {key: table}
-        layers.append((table, {}, Origin(f"--{slot} {name}")))
+        layers.append((_nested(paths[slot], name), {}, Origin(f"--{slot} {name}")))
     layers += [(data, {}, origin) for data, origin in extra]
     return resolve(catalog, layers, preset, problems)
+
+
+def _nested(path: Path_, value: Any) -> dict[str, Any]:
+    """Tables with nothing but ``value`` at ``path``."""
+    for key in reversed(path):
+        value = {key: value}
+    return dict(value)
 
 
 def resolve(
@@ -128,10 +132,9 @@ class _Reader:
         before = len(self.problems)
         for key, attribute in fields.items():
             path = (*at, key)
-            if path in PARTS:
-                values[key] = self._part(PARTS[path], data.get(key), path)
-            elif path in PART_LISTS:
-                values[key] = self._parts(PART_LISTS[path], data.get(key), path)
+            if path in SLOT_BY_PATH:
+                read = self._parts if SLOT_BY_PATH[path].many else self._part
+                values[key] = read(SLOT_BY_PATH[path], data.get(key))
             elif key in _TABLES:
                 values[key] = self._table(_TABLES[key], data.get(key, {}), path)
             elif key in data:
@@ -156,39 +159,42 @@ class _Reader:
             self.complain(path, str(error))
         return value
 
-    def _parts(self, slot: str, data: Any, path: Path_) -> tuple[PartSpec, ...]:
+    def _parts(self, slot: Slot, data: Any) -> tuple[PartSpec, ...]:
         if not isinstance(data, (list, tuple)):
-            self.complain(path, f"must be a list of {slot}s, not {data!r}")
+            self.complain(slot.path, f"must be a list of {slot.plural}, not {data!r}")
             return ()
-        return tuple(part for item in data if (part := self._part(slot, item, path)) is not None)
+        return tuple(part for item in data if (part := self._part(slot, item)) is not None)
 
-    def _part(self, slot: str, data: Any, path: Path_) -> PartSpec | None:
+    def _part(self, slot: Slot, data: Any) -> PartSpec | None:
         """A component that exists, with parameters that it has, of the kinds that it wants, defaults included."""
+        path = slot.path
         if isinstance(data, str):
             data = {"name": data}
         if data is None:
-            self.complain(path, f"no {slot} is named, neither here nor by the preset")
+            self.complain(path, f"no {slot.name} is named, neither here nor by the preset")
             return None
         if not isinstance(data, dict) or not isinstance(data.get("name"), str):
-            self.complain(path, f"must name one {slot}, as a text or as a table with a 'name'; got {data!r}")
+            self.complain(
+                path, f"must name one {slot.name}, as a text or as a table with a 'name'; got {data!r}"
+            )
             return None
         params = {key: value for key, value in data.items() if key != "name"}
         name = data["name"]
-        if name not in self.catalog.components[slot]:
-            self.complain(path, *self.catalog.unknown(slot, name), at=(*path, "name"))
+        offer = self.catalog.components[slot.name].get(name)
+        if offer is None:
+            self.complain(path, *self.catalog.unknown(slot.name, name), at=(*path, "name"))
             return None
-        offer = self.catalog.components[slot][name]
         places = {key: self.layered.origin((*path, key)) for key in params}
         return PartSpec(
             name, self._params(offer, params, path), path, {"": self.layered.origin(path), **places}
         )
 
     def _params(self, offer: Offer, given: Mapping[str, Any], path: Path_) -> dict[str, Any]:
-        settings = settings_of(offer)
+        settings, filled_in = settings_of(offer), SLOT_BY_NAME[offer.slot].filled_in
         title = f"{offer.slot} '{offer.component.name}'"
         for key in given:
-            if key in FILLED_IN[offer.slot] and key in offer.component.parameters():
-                self.complain((*path, key), f"{title} is always given {FILLED_IN[offer.slot][key]}")
+            if key in filled_in and key in offer.component.parameters():
+                self.complain((*path, key), f"{title} is always given {filled_in[key]}")
             elif key not in settings:
                 has = f"It has {', '.join(settings)}." if settings else "It has none."
                 self.complain((*path, key), f"{title} has no parameter '{key}'.{nearest(key, settings)}", has)

@@ -1,4 +1,7 @@
-"""What a spec can say. Equal specs and seeds build equal models."""
+"""What a spec can say. Equal specs and seeds build equal models.
+
+Fields that name components are explained by their slots (``crvnn_core.host.slots``).
+"""
 
 from __future__ import annotations
 
@@ -70,19 +73,12 @@ class ModelSpec:
     input_dropout: float = field(default=0.0, validator=between(0, 1))
     #: Dropout between the layers of the head.
     output_dropout: float = field(default=0.0, validator=between(0, 1))
-    #: Where the vectors of tokens begin; they are mapped to the model's width.
     embedding: PartSpec
-    #: Turns an embedded sequence into a vector.
     encoder: PartSpec
-    #: Finds soft neighbours.
     retriever: PartSpec
-    #: Scores positions.
     scorer: PartSpec
-    #: Turns scores into composition probabilities.
     decision: PartSpec
-    #: Composes two children.
     cell: PartSpec
-    #: Says which sequences go on.
     halting: PartSpec
 
 
@@ -125,9 +121,7 @@ class TrainingSpec:
     precision: str = field(default="32", validator=one_of("32", "64", "16-mixed", "bf16-mixed"))
     #: Threads of the processor; 0 for torch's choice. Small models are often quickest with 1.
     threads: int = field(default=0, validator=between(0, 1024))
-    #: Changes the weights.
     optimizer: PartSpec
-    #: Are told what happens.
     observers: tuple[PartSpec, ...]
 
     def __attrs_post_init__(self) -> None:
@@ -141,28 +135,13 @@ class RunSpec:
 
     #: From which every random number follows.
     seed: int = field(default=0, validator=between(0, 2**63 - 1))
-    #: Where examples come from.
+    #: The task, by name and parameters.
     task: PartSpec
     #: The variant.
     model: ModelSpec
     #: How it is trained.
     training: TrainingSpec
 
-
-#: Where the spec names a component, and the slot that it fills.
-PARTS = {
-    ("task",): "task",
-    ("model", "embedding"): "embedding",
-    ("model", "encoder"): "encoder",
-    ("model", "retriever"): "retriever",
-    ("model", "scorer"): "scorer",
-    ("model", "decision"): "decision",
-    ("model", "cell"): "cell",
-    ("model", "halting"): "halting",
-    ("training", "optimizer"): "optimizer",
-}
-#: Where the spec names a list of components.
-PART_LISTS = {("training", "observers"): "observer"}
 
 #: The bottom of every spec; a preset adds the parts of the model.
 DEFAULTS: Mapping[str, Any] = {

@@ -5,6 +5,7 @@ same list. ``crvnn_core.testing.oracles`` holds slow versions written from the d
 ``crvnn_core.testing.strategies`` (which needs Hypothesis) generates inputs.
 """
 
+from crvnn_core.host.slots import SLOT_BY_NAME
 from crvnn_core.testing.cell import CELL_CHECKS
 from crvnn_core.testing.common import Check, Outcome, promise, run_checks
 from crvnn_core.testing.decision import DECISION_CHECKS
@@ -18,18 +19,7 @@ from crvnn_core.testing.scorer import SCORER_CHECKS
 from crvnn_core.testing.task import TASK_CHECKS
 
 #: The checks of each slot.
-CHECKS: dict[str, tuple[Check, ...]] = {
-    "retriever": RETRIEVER_CHECKS,
-    "scorer": SCORER_CHECKS,
-    "decision": DECISION_CHECKS,
-    "cell": CELL_CHECKS,
-    "halting": HALTING_CHECKS,
-    "encoder": ENCODER_CHECKS,
-    "embedding": EMBEDDING_CHECKS,
-    "task": TASK_CHECKS,
-    "optimizer": OPTIMIZER_CHECKS,
-    "observer": OBSERVER_CHECKS,
-}
+CHECKS: dict[str, tuple[Check, ...]] = {name: slot.load_checks() for name, slot in SLOT_BY_NAME.items()}
 
 __all__ = [
     "CELL_CHECKS",

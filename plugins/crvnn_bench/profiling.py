@@ -14,7 +14,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from crvnn_bench.timing import no_collection
 from crvnn_bench.work import training_step
 from crvnn_core import Batch, Model, Neighbourhood
-from crvnn_core.host.component import ENCODER_PARTS
+from crvnn_core.host.slots import ENCODER_PARTS
 
 _LABEL = "crvnn slot: "
 _BACKWARD = "autograd::engine::evaluate_function"

@@ -11,8 +11,9 @@ from attrs import define, field
 
 from crvnn_core import Catalog, CrvnnError, InputError, Recursion, Trained, load
 from crvnn_core.errors import UnknownNameError, nearest
+from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.inspection import Inspection, inspect, neighbours
-from crvnn_core.inference.part_exchange import EXCHANGEABLE, exchange_parts
+from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.training.data import split_examples
 from crvnn_explorer.choices import choices
 from crvnn_explorer.request import Query

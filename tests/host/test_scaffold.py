@@ -201,11 +201,8 @@ def test_the_wheel_holds_everything_and_nothing_else(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         points = archive.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
-    sources = {
-        "crvnn_core": "crvnn_core",
-        "crvnn_plugins": "plugins/crvnn_plugins",
-        "crvnn_tasks": "tasks/crvnn_tasks",
-    }
+    plugins = {path.name: f"plugins/{path.name}" for path in (REPOSITORY / "plugins").glob("crvnn_*")}
+    sources = {"crvnn_core": "crvnn_core", **plugins, "crvnn_tasks": "tasks/crvnn_tasks"}
     for package, place in sources.items():
         here = REPOSITORY / place
         wanted = {
@@ -214,8 +211,9 @@ def test_the_wheel_holds_everything_and_nothing_else(tmp_path):
         assert f"{package}/py.typed" in wanted
         assert wanted <= names
     for slot in SLOTS:
-        assert f"crvnn_core/scaffold/templates/slots/{slot}.py.tmpl" in names
+        assert f"crvnn_core/host/scaffold/templates/slots/{slot}.py.tmpl" in names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(sources)
-    assert "[crvnn]\ncrvnn-plugins = crvnn_plugins\ncrvnn-tasks = crvnn_tasks\n" in points
+    for package in {*sources} - {"crvnn_core"}:
+        assert f"\n{package.replace('_', '-')} = {package}\n" in points
     assert "crvnn = crvnn_core.cli:main" in points

@@ -26,7 +26,7 @@ from crvnn_core import (
     read_catalog,
     read_spec,
 )
-from crvnn_core.spec.schema import PARTS
+from crvnn_core.host.slots import SLOT_BY_NAME
 
 PLUGIN = Path(__file__)
 
@@ -163,7 +163,7 @@ def catalog_with(**components):
         pass
 
     for slot, build in components.items():
-        setattr(Mine, f"crvnn_{slot}s", _offering(build))
+        setattr(Mine, SLOT_BY_NAME[slot].hook, _offering(build))
     return read_catalog(create_plugin_manager(small, Mine()))
 
 
@@ -177,9 +177,9 @@ def _offering(build):
 def variant(*sets, **components):
     """A small variant put together, with a notebook among its observers, and components of one's own by slot."""
     catalog = catalog_with(**components)
-    places = {slot: ".".join(path) for path, slot in PARTS.items()} | {"observer": "training.observers"}
-    names = {"observer": '["mine"]'}
-    mine = [f"{places[slot]}={names.get(slot, 'mine')}" for slot in components]
+    places = {name: ".".join(slot.path) for name, slot in SLOT_BY_NAME.items()}
+    value = {False: "mine", True: '["mine"]'}
+    mine = [f"{places[slot]}={value[SLOT_BY_NAME[slot].many]}" for slot in components]
     others = [text for text in SETTINGS if not any(text.startswith(places[slot]) for slot in components)]
     assembly = assemble(read_spec(catalog, sets=[*others, *mine, *sets]), catalog)
     assembly.observers.append(Notebook())

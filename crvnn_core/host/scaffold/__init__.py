@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Template
 
 from crvnn_core.errors import CrvnnError
+from crvnn_core.host.slots import find_slot
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -43,16 +44,18 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
         "name": name,
         "package": package,
         "Class": "".join(part.capitalize() for part in name.split("-")),
-        "CHECKS": f"{slot.upper()}_CHECKS",
+        "hook": find_slot(slot).hook,
+        "CHECKS": find_slot(slot).checks.partition(":")[2],
     }
     here = files("crvnn_core.host.scaffold") / "templates"
-    if re.search(rf"\b{words['Class']}\b", (here / "slots" / f"{slot}.py.tmpl").read_text(encoding="utf-8")):
+    template = here / find_slot(slot).template
+    if re.search(rf"\b{words['Class']}\b", template.read_text(encoding="utf-8")):
         words["Class"] += slot.capitalize()  # the module uses that name for something else
     texts = {
         "pyproject.toml": here / "pyproject.toml.tmpl",
         "README.md": here / "README.md.tmpl",
         f"{package}/__init__.py": here / "plugin.py.tmpl",
-        f"{package}/{slot}.py": here / "slots" / f"{slot}.py.tmpl",
+        f"{package}/{slot}.py": template,
         f"tests/test_{package}.py": here / "test.py.tmpl",
     }
     try:

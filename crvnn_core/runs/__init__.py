@@ -1,0 +1,1 @@
+"""Run directories: reading, comparing and testing for significance. Nothing here imports torch."""

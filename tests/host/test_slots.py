@@ -1,0 +1,126 @@
+"""Slots: one record each, and everything that the record promises is there."""
+
+import inspect
+from importlib.resources import files
+
+import attrs
+import pytest
+from click.testing import CliRunner
+
+import crvnn_core
+from crvnn_core import SLOTS, UnknownNameError
+from crvnn_core.cli import main
+from crvnn_core.cli.session import as_slot
+from crvnn_core.host import hooks
+from crvnn_core.host.slots import (
+    ENCODER_PARTS,
+    EXCHANGEABLE,
+    SLOT_BY_NAME,
+    SLOT_BY_PATH,
+    Slot,
+    find_slot,
+)
+from crvnn_core.spec.schema import ModelSpec, RunSpec, TrainingSpec
+from crvnn_core.testing import CHECKS
+from crvnn_core.testing.parts import everything, plain_parts
+
+ALL = pytest.mark.parametrize("slot", SLOT_BY_NAME.values(), ids=lambda slot: slot.name)
+
+
+def test_the_names_follow_the_order_in_which_a_model_is_built():
+    assert SLOTS == tuple(SLOT_BY_NAME) == crvnn_core.SLOTS
+    assert (*ENCODER_PARTS, "encoder", "embedding", "task", "optimizer", "observer") == SLOTS
+    assert EXCHANGEABLE == ("retriever", "decision", "halting")
+
+
+@ALL
+def test_every_slot_has_a_hook_that_names_its_interface_and_its_contract(slot):
+    hook = getattr(hooks, slot.hook)
+    assert hook.crvnn_spec
+    assert inspect.signature(hook).return_annotation == "Iterable[Component]"
+    module, _, name = slot.interface.partition(":")
+    shown = f"crvnn_core.{name}" if module.startswith("crvnn_core") else f"{module}.{name}"
+    assert f"``{shown}``" in hook.__doc__
+    assert f"``crvnn_core.testing.{slot.checks.partition(':')[2]}``" in hook.__doc__
+
+
+def test_every_hook_that_offers_components_belongs_to_a_slot():
+    offering = {
+        name
+        for name, hook in vars(hooks).items()
+        if name.startswith("crvnn_") and inspect.signature(hook).return_annotation == "Iterable[Component]"
+    }
+    assert offering == {slot.hook for slot in SLOT_BY_NAME.values()}
+
+
+@ALL
+def test_the_interface_of_every_slot_is_a_class_that_programs_can_import(slot):
+    interface = slot.load_interface()
+    assert inspect.isclass(interface)
+    if interface.__module__.startswith("crvnn_core"):
+        assert getattr(crvnn_core, interface.__name__) is interface
+
+
+@ALL
+def test_every_slot_has_a_contract(slot):
+    assert slot.load_checks()
+    assert CHECKS[slot.name] is slot.load_checks()
+    assert all(check.__name__.startswith(f"check_{slot.name}_") for check in slot.load_checks())
+
+
+@ALL
+def test_every_slot_has_a_template(slot):
+    template = files("crvnn_core.host.scaffold") / "templates" / slot.template
+    assert "$Class" in template.read_text(encoding="utf-8")
+
+
+@ALL
+def test_every_slot_is_a_field_of_the_spec(slot):
+    tables = {(): RunSpec, ("model",): ModelSpec, ("training",): TrainingSpec}
+    field = attrs.fields_dict(tables[slot.path[:-1]])[slot.path[-1]]
+    assert field.type == ("tuple[PartSpec, ...]" if slot.many else "PartSpec")
+
+
+def test_every_field_of_the_spec_that_names_components_belongs_to_a_slot():
+    tables = {(): RunSpec, ("model",): ModelSpec, ("training",): TrainingSpec}
+    fields = [
+        (*at, f.name) for at, kind in tables.items() for f in attrs.fields(kind) if "PartSpec" in f.type
+    ]
+    assert set(fields) == set(SLOT_BY_PATH)
+
+
+@ALL
+def test_the_help_of_every_slot_is_one_sentence(slot):
+    assert slot.help.endswith(".")
+    assert "\n" not in slot.help
+
+
+def test_the_command_line_has_an_option_for_every_slot_of_the_model_and_the_task():
+    text = " ".join(CliRunner().invoke(main, ["assemble", "--help"], terminal_width=300).output.split())
+    for slot in SLOT_BY_NAME.values():
+        assert (f"--{slot.name} NAME {slot.help}" in text) is not slot.for_training
+
+
+def test_the_command_line_names_every_slot():
+    text = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
+    assert f"{', '.join(SLOTS[:-1])} or {SLOTS[-1]}." in text
+
+
+def test_what_is_filled_in_can_be_filled_in_by_the_contract_too():
+    filled_in = {name for slot in SLOT_BY_NAME.values() for name in slot.filled_in}
+    assert set(everything(8)) == filled_in
+    assert tuple(plain_parts(8)) == ENCODER_PARTS
+    assert set(SLOT_BY_NAME["encoder"].filled_in) == {"width", *ENCODER_PARTS}
+
+
+def test_a_slot_is_found_by_its_name_and_an_unknown_one_is_an_error():
+    assert find_slot("cell") is SLOT_BY_NAME["cell"]
+    with pytest.raises(UnknownNameError, match=r"no slot is called 'cel'\. Did you mean 'cell'\?"):
+        find_slot("cel")
+
+
+def test_a_plural_may_be_irregular(monkeypatch):
+    slot = Slot(name="boundary", plural="boundaries", interface="x:X", path=("model", "boundary"), help="")
+    assert slot.hook == "crvnn_boundaries"
+    monkeypatch.setattr("crvnn_core.cli.session.SLOT_BY_NAME", {"boundary": slot})
+    assert as_slot("boundaries") == as_slot("Boundary") == "boundary"

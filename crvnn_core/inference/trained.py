@@ -20,8 +20,9 @@ from crvnn_core.spec import RunSpec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import override, read_toml
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.training.data import TOKEN_BUDGET, UNKNOWN, checked, split_examples, within_budget
+from crvnn_core.training.data import UNKNOWN, checked, split_examples
 from crvnn_core.training.evaluation import Result, evaluate
+from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
 from crvnn_core.trees import Tree, trees_of
 
 #: A text, or two of them for a task on pairs.

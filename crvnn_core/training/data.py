@@ -1,4 +1,4 @@
-"""From examples to batches of numbers."""
+"""From examples to batches of token indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVED = 2
 
 @frozen(eq=False)
 class Tokens:
-    """Token numbers of B sequences, padded on the right."""
+    """Token indices of B sequences, padded on the right."""
 
     ids: Tensor  # [B, n]
     mask: Tensor  # [B, n] bool
@@ -28,7 +28,7 @@ class Tokens:
 
 @frozen(eq=False)
 class Batch:
-    """Examples as tensors: one or two sequences each, and their labels."""
+    """Examples as tensors: one or two sequences for each, and the labels."""
 
     sequences: tuple[Tokens, ...]
     labels: Tensor  # [B]
@@ -40,7 +40,7 @@ class Batch:
 
 
 class Vocabulary:
-    """Numbers for tokens."""
+    """The index of every known token; padding and unknown tokens have indices of their own."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens = tuple(tokens)
@@ -89,7 +89,7 @@ def batches(
 
 
 def split_examples(task: Task, split: str, seed: int) -> Iterator[Example]:
-    """The examples of a split, each of them checked."""
+    """The examples of a split, each checked against the contract of a task."""
     if split not in task.splits:
         if reason := task.why_missing(split):
             raise InputError(reason)
@@ -103,9 +103,9 @@ _POOL = 50  # batches that are sorted by length together
 
 
 def epoch_batches(task: Task, size: int, seed: int, number: int) -> list[list[Example]]:
-    """The training examples of epoch ``number`` in batches of similar lengths, in an order that the seed decides.
+    """The training examples of epoch ``number`` in batches of similar lengths, shuffled with the seed.
 
-    Every batch has ``size`` examples but one, which has what is left.
+    Every batch has ``size`` examples but one, which has the rest.
     """
     rows = list(islice(checked(task, task.epoch(seed, number), f"epoch {number}"), MOST_EXAMPLES + 1))
     if len(rows) > MOST_EXAMPLES:
@@ -120,7 +120,7 @@ def epoch_batches(task: Task, size: int, seed: int, number: int) -> list[list[Ex
     return found
 
 
-#: In an epoch: they are all in memory.
+#: The most examples of an epoch, all of which are in memory.
 MOST_EXAMPLES = 5_000_000
 
 
@@ -129,41 +129,8 @@ def example_length(example: Example) -> int:
     return sum(map(len, example.sequences))
 
 
-#: Tokens, padding included, of one forward pass outside training.
-TOKEN_BUDGET = 4096
-
-
-def within_budget(examples: Sequence[Example], tokens: int) -> list[list[int]]:
-    """Batches of similar lengths that have at most ``tokens`` tokens each, padding included.
-
-    :param tokens: 0 for no limit: one batch of all examples in the order given. An example that is longer than the
-        limit is a batch of its own.
-    :return: for each batch the indices of its examples, from short to long.
-    """
-    if not tokens:
-        return [list(range(len(examples)))]
-    groups: list[list[int]] = []
-    longest: tuple[int, ...] = ()
-    for index in sorted(range(len(examples)), key=lambda index: example_length(examples[index])):
-        lengths = tuple(map(len, examples[index].sequences))
-        joint = tuple(map(max, longest, lengths)) if groups else lengths
-        if groups and (len(groups[-1]) + 1) * sum(joint) <= tokens:
-            groups[-1].append(index)
-            longest = joint
-        else:
-            groups.append([index])
-            longest = lengths
-    return groups
-
-
-def padded_size(examples: Sequence[Example]) -> int:
-    """Tokens and padding of a batch."""
-    columns = zip(*(example.sequences for example in examples), strict=True)
-    return len(examples) * sum(max(map(len, column)) for column in columns)
-
-
 def checked(task: Task, examples: Iterable[Example], where: str) -> Iterator[Example]:
-    """Examples as a task must give them; an error that names the place of one that is not."""
+    """The same examples; an error that names the first one that breaks the contract of a task."""
     for number, example in enumerate(examples):
         fault = _fault(task, example)
         if fault:

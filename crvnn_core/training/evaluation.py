@@ -1,4 +1,4 @@
-"""How well a model does on examples, in all and by group."""
+"""Accuracy, loss and depth of a model on examples, in all and by group."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.precision import at_least_float32
-from crvnn_core.training.data import collate, example_length, within_budget
-from crvnn_core.training.memory import free, out_of_memory
+from crvnn_core.training.data import collate, example_length
+from crvnn_core.training.memory import free_memory, out_of_memory, within_budget
 
-_TOGETHER = 64  # examples of similar length that go through the model at a time, if there is room
+_BATCH = 64  # examples of similar length
 
 
 @frozen
 class Score:
-    """Of a number of examples."""
+    """Means over a number of examples."""
 
     examples: int
     accuracy: float
@@ -31,19 +31,19 @@ class Score:
     depth: float  # mean recursion steps
 
     def metrics(self) -> dict[str, float]:
-        """As numbers by name."""
+        """Loss, accuracy and depth by name, as observers get them."""
         return {"loss": self.loss, "accuracy": self.accuracy, "depth": self.depth}
 
 
 @frozen
 class Result:
-    """Scores of a split: in all, and of each group that the task tells apart."""
+    """Scores of a split: in all, and of each group that ``Task.bucket`` names."""
 
     total: Score
     buckets: dict[str, Score]
 
     def plain(self) -> dict[str, Any]:
-        """For JSON, which has no NaN: what is no number is left out."""
+        """For JSON, which has no NaN: ``None`` in place of a number that is not finite."""
         return asdict(self, value_serializer=lambda _, __, value: value if _is_plain(value) else None)
 
 
@@ -61,12 +61,12 @@ def evaluate(
     gather: Callable[[Tensor], Tensor] | None = None,
     done: Callable[[int], None] | None = None,
 ) -> Result:
-    """Try a model on examples.
+    """Score a model on examples, in evaluation mode and without gradients.
 
-    :param tokens: that go through the model at a time, as in a spec.
-    :param share: which of how many processes this is; each looks at its own share of the examples.
+    :param tokens: the most tokens of a forward pass, padding included; 0 for no limit.
+    :param share: the rank of this process and the number of processes; each scores its own share of the examples.
     :param gather: sums a tensor over all processes.
-    :param done: is told how many examples were looked at.
+    :param done: is called with the number of examples after each batch.
     """
     if not examples:
         raise InputError("there are no examples to evaluate")
@@ -77,8 +77,8 @@ def evaluate(
     model.eval()
     try:
         with torch.inference_mode():
-            for start in range(0, len(order), _TOGETHER):
-                chosen = order[start : start + _TOGETHER]
+            for start in range(0, len(order), _BATCH):
+                chosen = order[start : start + _BATCH]
                 for group in within_budget([examples[i] for i in chosen], tokens):
                     rows = [chosen[i] for i in group]
                     facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device)
@@ -106,7 +106,7 @@ def _facts(model: Model, examples: Sequence[Example], device: torch.device) -> T
 
 
 def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.device) -> Tensor:
-    """The same, in smaller portions if memory runs out."""
+    """The same, in halves if memory runs out."""
     try:
         return _facts(model, examples, device)
     except RuntimeError as error:
@@ -115,7 +115,7 @@ def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.dev
         if len(examples) == 1:
             length = example_length(examples[0])
             raise CrvnnError(f"memory ran out while evaluating an example of {length:,} tokens") from error
-    free()
+    free_memory()
     half = len(examples) // 2
     parts = [_facts_that_fit(model, part, device) for part in (examples[:half], examples[half:])]
     return torch.cat(parts)

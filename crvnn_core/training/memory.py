@@ -1,22 +1,58 @@
-"""When memory runs out."""
+"""Batches that fit into memory: a budget of tokens, and what to do when memory runs out all the same."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 
 import torch
 
+from crvnn_core.interfaces import Example
+from crvnn_core.training.data import example_length
+
+#: Tokens, padding included, of one forward pass outside training.
+TOKEN_BUDGET = 4096
+
+
+def within_budget(examples: Sequence[Example], tokens: int) -> list[list[int]]:
+    """Batches of similar lengths that have at most ``tokens`` tokens each, padding included.
+
+    :param tokens: 0 for no limit: one batch of all examples in the order given. An example that is longer than the
+        limit is a batch of its own.
+    :return: for each batch the indices of its examples, from short to long.
+    """
+    if not tokens:
+        return [list(range(len(examples)))]
+    groups: list[list[int]] = []
+    longest: tuple[int, ...] = ()
+    for index in sorted(range(len(examples)), key=lambda index: example_length(examples[index])):
+        lengths = tuple(map(len, examples[index].sequences))
+        joint = tuple(map(max, longest, lengths)) if groups else lengths
+        if groups and (len(groups[-1]) + 1) * sum(joint) <= tokens:
+            groups[-1].append(index)
+            longest = joint
+        else:
+            groups.append([index])
+            longest = lengths
+    return groups
+
+
+def padded_size(examples: Sequence[Example]) -> int:
+    """Tokens and padding of a batch."""
+    columns = zip(*(example.sequences for example in examples), strict=True)
+    return len(examples) * sum(max(map(len, column)) for column in columns)
+
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there was no memory left, on whatever device."""
-    told = str(error)
+    """Whether an error says that memory could not be allocated, on whatever device."""
+    message = str(error)
     return isinstance(error, torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and ("can't allocate memory" in told or "out of memory" in told)
+        isinstance(error, RuntimeError) and ("can't allocate memory" in message or "out of memory" in message)
     )
 
 
-def free() -> None:
-    """Give back what can be given back."""
+def free_memory() -> None:
+    """Collect garbage, and return the unused memory of the CUDA caching allocator to the device."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""One step of training: the gradient of a batch, in whatever portions and processes, and what can go wrong with it."""
+"""One optimizer step: the gradient of a batch, accumulated over micro-batches and processes, and its failures."""
 
 from __future__ import annotations
 
@@ -18,78 +18,54 @@ from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.training.data import collate, example_length, padded_size, within_budget
-from crvnn_core.training.memory import free, out_of_memory
+from crvnn_core.training.data import collate, example_length
+from crvnn_core.training.devices import summed
+from crvnn_core.training.memory import free_memory, out_of_memory, padded_size, within_budget
+from crvnn_core.training.progress import Position
 
-_LEAST_SCALE = 1e-4  # of half-precision losses; below this nothing but overflow is left
-
-
-@define
-class Position:
-    """How far training has come."""
-
-    epoch: int = 0
-    batch: int = 0  # the next one of the epoch
-    step: int = 0
-    best: float | None = None  # of what is watched; larger is better
-    best_step: int = 0
-    stale: int = 0  # looks since it improved
-    plateau: int = 0  # looks since it improved or the learning rate was halved
-    halvings: int = 0
-    tokens: int = 0  # that go through the model at a time; shrinks when memory runs out
-    total: int = 0  # steps in all
-    limits: tuple[int, int] = (0, 0)  # epochs and steps that the total was reckoned from
-
-
-def summed(fabric: Fabric, tensor: Tensor) -> Tensor:
-    """A tensor summed over all processes."""
-    if fabric.world_size == 1:
-        return tensor
-    total = fabric.all_reduce(tensor, reduce_op="sum")
-    assert isinstance(total, Tensor)
-    return total
+_LEAST_SCALE = 1e-4  # of the gradient scaler; gradients that overflow below this are not finite themselves
 
 
 @define(eq=False)
 class Stepper:
-    """Changes the weights by one batch after another."""
+    """Takes optimizer steps."""
 
     fabric: Fabric
     model: Model
-    fast_model: Any  # the same as Fabric sees it, and so for the optimizer
-    fast_optimizer: Any
+    wrapped_model: Any  # by Fabric, like the optimizer
+    wrapped_optimizer: Any
     position: Position
     seed: int
     clip: float
     directory: RunDirectory | None
-    note: Callable[[str], None]  # tells the user something
+    note: Callable[[str], None]  # tells the observers
 
     @property
     def scaler(self) -> Any:
-        """Of half-precision losses; ``None`` where there is none."""
+        """The gradient scaler of 16-bit mixed precision; ``None`` at other precisions."""
         return getattr(self.fabric._precision, "scaler", None)
 
     def update(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Take one step on these examples: the gradient, its check, the optimizer."""
+        """Take one step on a batch; its mean loss, accuracy and depth."""
         facts = self._gradient(examples)
         norm = self.fabric.clip_gradients(
-            self.fast_model, self.fast_optimizer, max_norm=self.clip, error_if_nonfinite=False
+            self.wrapped_model, self.wrapped_optimizer, max_norm=self.clip, error_if_nonfinite=False
         )
         assert norm is not None
         *numbers, size = torch.cat([summed(self.fabric, facts), norm.detach().float().reshape(1)]).tolist()
         exhausted = self.scaler is not None and self.scaler.get_scale() < _LEAST_SCALE
-        # An overflow is nothing to worry about as long as the scaler can deal with it: it skips the step.
+        # After an overflow the scaler skips the step and lowers the scale.
         overflows = self.scaler is not None and not exhausted
         if not math.isfinite(numbers[0]) or not (math.isfinite(size) or overflows):
             self._fail(
                 examples, f"the loss is {numbers[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
             )
-        self.fast_optimizer.step()
+        self.wrapped_optimizer.step()
         means = (number / len(examples) for number in numbers)
         return dict(zip(("loss", "accuracy", "depth"), means, strict=True))
 
     def _gradient(self, examples: Sequence[Example]) -> Tensor:
-        """The gradient of a batch; if memory runs out, again in smaller portions."""
+        """Compute the gradient of a batch; again with smaller micro-batches whenever memory runs out."""
         while True:
             try:
                 return self._accumulate(examples)
@@ -98,7 +74,7 @@ class Stepper:
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
-                cause = error.with_traceback(None)  # which would keep alive what has to go
+                cause = error.with_traceback(None)  # the traceback would keep the tensors alive
             self._shrink(examples, cause)
 
     def _shrink(self, examples: Sequence[Example], cause: RuntimeError) -> None:
@@ -112,33 +88,33 @@ class Stepper:
                 f"Set training.tokens to less than that. {self._last_good()}"
             ) from cause
         self.position.tokens = max(largest // 2, 1)
-        free()
+        free_memory()
         self.note(
             f"memory ran out at step {step} with {largest:,} tokens at a time; "
             f"going on with at most {self.position.tokens:,} (the batch stays as it is)"
         )
 
     def _share(self, examples: Sequence[Example]) -> Sequence[Example]:
-        """This process's part of a batch: every n-th example of n processes."""
+        """The examples of a batch that this process computes: every n-th of n processes."""
         return examples[self.fabric.global_rank :: self.fabric.world_size]
 
     def _accumulate(self, examples: Sequence[Example]) -> Tensor:
-        """Leave the gradient of the whole batch in the parameters, in portions that fit.
+        """Accumulate the gradient of the whole batch in the parameters, over micro-batches within the token budget.
 
-        The result is this process's loss, right answers and depth, summed over its examples.
+        :return: this process's loss, right answers and depth, summed over its examples.
         """
         self._seed_step()
-        self.fast_optimizer.zero_grad()
+        self.wrapped_optimizer.zero_grad()
         mine = self._share(examples)
-        used = mine or examples[:1]  # a process without a share still takes part in the sums
+        used = mine or examples[:1]  # a process without a share still takes part in the all-reduce
         groups = within_budget(used, self.position.tokens)
         facts = torch.zeros(3, device=self.fabric.device)
         for number, group in enumerate(groups, 1):
             batch = collate([used[i] for i in group], self.model.vocabulary).to(self.fabric.device)
             counted = len(group) if mine else 0
             waiting = number < len(groups) and self.fabric.world_size > 1
-            with self.fabric.no_backward_sync(self.fast_model, enabled=waiting):
-                output = self.fast_model(batch)
+            with self.fabric.no_backward_sync(self.wrapped_model, enabled=waiting):
+                output = self.wrapped_model(batch)
                 loss = output.loss(batch.labels)
                 # DDP averages over processes, so each one counts for its share of the whole batch.
                 self.fabric.backward(loss * (counted * self.fabric.world_size / len(examples)))
@@ -149,7 +125,7 @@ class Stepper:
         return facts
 
     def _seed_step(self) -> None:
-        """Whatever is random in a step follows from the seed, the step and the process, wherever it was taken up."""
+        """Seed every generator with the run's seed, the step and the process, so that a step can be repeated."""
         import numpy as np
 
         words = f"{self.seed} {self.position.step} {self.fabric.global_rank}"

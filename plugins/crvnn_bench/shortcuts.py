@@ -15,7 +15,8 @@ from torch import Tensor
 from crvnn_bench.contenders import Field
 from crvnn_bench.timing import Timed, interleave, settling
 from crvnn_core import Batch, Example, Model, Recursion
-from crvnn_core.training.data import TOKEN_BUDGET, collate, within_budget
+from crvnn_core.training.data import collate
+from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
 from crvnn_tasks.listops.language import evaluate
 from crvnn_tasks.listops.recipe import Recipe, expressions
 

@@ -13,7 +13,8 @@ from crvnn_core.inference.inspection import Inspection, inspect
 from crvnn_core.inference.trained import Text, Trained, load, pair_texts
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.records import Variant
-from crvnn_core.training.data import TOKEN_BUDGET, example_length, within_budget
+from crvnn_core.training.data import example_length
+from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
 from crvnn_core.trees.scoring import Sentence, gold_sentences
 
 #: Tokens of a sequence whose tree and steps are drawn: of a user's text, and of an example of the data.

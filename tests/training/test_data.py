@@ -18,9 +18,6 @@ from crvnn_core.training.data import (
     batches,
     collate,
     epoch_batches,
-    example_length,
-    padded_size,
-    within_budget,
 )
 
 LETTERS = Vocabulary(["a", "b", "c"])
@@ -251,40 +248,6 @@ def test_a_wrong_example_of_an_epoch_is_named_by_its_place():
 
 def test_an_epoch_without_examples_has_no_batches():
     assert epoch_batches(Lengths([]), 5, 0, 0) == []
-
-
-PAIRS = st.lists(
-    st.tuples(st.integers(1, 12), st.integers(1, 12)).map(
-        lambda n: Example((("a",) * n[0], ("a",) * n[1]), 0)
-    ),
-    min_size=1,
-    max_size=20,
-)
-
-
-@given(PAIRS, st.integers(1, 80))
-def test_a_budget_is_kept_unless_one_example_alone_is_too_large(examples, tokens):
-    groups = within_budget(examples, tokens)
-    assert sorted(index for group in groups for index in group) == list(range(len(examples)))
-    for group in groups:
-        assert padded_size([examples[index] for index in group]) <= tokens or len(group) == 1
-
-
-@given(PAIRS)
-def test_without_a_budget_there_is_one_group_as_it_was(examples):
-    assert within_budget(examples, 0) == [list(range(len(examples)))]
-
-
-def test_a_budget_groups_examples_of_similar_lengths_from_short_to_long():
-    examples = [Example((("a",) * n,), 0) for n in (5, 1, 3, 1, 4)]
-    assert within_budget(examples, 8) == [[1, 3], [2, 4], [0]]
-
-
-@given(PAIRS)
-def test_the_size_of_a_batch_is_that_of_its_tensors(examples):
-    batch = collate(examples, LETTERS)
-    assert padded_size(examples) == sum(tokens.ids.numel() for tokens in batch.sequences)
-    assert example_length(examples[0]) == sum(map(len, examples[0].sequences))
 
 
 def test_batches_may_use_the_vocabulary_of_a_model():

@@ -1,0 +1,90 @@
+"""How far training has come, and what follows from it: the learning rate, the best weights, early stopping."""
+
+from __future__ import annotations
+
+import math
+
+from attrs import define
+
+from crvnn_core.spec import TrainingSpec
+from crvnn_core.training.evaluation import Score
+
+
+@define
+class Position:
+    """How far training has come. Every checkpoint holds these values under these names."""
+
+    epoch: int = 0
+    batch: int = 0  # index of the next batch of the epoch
+    step: int = 0  # optimizer steps taken
+    best: float | None = None  # of the watched measure; larger is better
+    best_step: int = 0
+    stale: int = 0  # evaluations since the best one
+    plateau: int = 0  # evaluations since the best one or the last halving of the learning rate
+    halvings: int = 0  # of the learning rate
+    tokens: int = 0  # budget of a forward pass (see memory.py); shrinks when memory runs out
+    total: int = 0  # steps at which training ends
+    limits: tuple[int, int] = (0, 0)  # the spec's epochs and steps that ``total`` was computed from
+
+    def set_total(self, spec: TrainingSpec, batches: int) -> None:
+        """Compute ``total``, unless a resumed run has it from the same limits.
+
+        :param batches: of the current epoch; those to come are taken to be as large.
+        """
+        limits = (spec.epochs, spec.steps)
+        if self.total and self.limits == limits:
+            return
+        totals = [spec.steps] if spec.steps else []
+        if spec.epochs:
+            left = max(spec.epochs - self.epoch, 0)
+            totals.append(self.step - self.batch + left * batches)
+        self.total, self.limits = min(totals), limits
+
+    def advance(self, batches: int) -> None:
+        """Count a step of an epoch that has so many batches."""
+        self.step += 1
+        self.batch += 1
+        if self.batch == batches:
+            self.epoch, self.batch = self.epoch + 1, 0
+
+    def learning_rate_factor(self, spec: TrainingSpec) -> float:
+        """What to multiply the optimizer's own learning rates with in the next step: halving, warm-up, annealing."""
+        factor: float = 0.5**self.halvings
+        if self.step < spec.warmup:
+            factor *= (self.step + 1) / spec.warmup
+        if spec.anneal:
+            factor *= 0.5 * (1 + math.cos(math.pi * self.step / self.total))
+        return factor
+
+    def needs_evaluation(self, spec: TrainingSpec) -> bool:
+        """Whether the development split is due after the last step: at an interval, or at the end of an epoch."""
+        every = spec.evaluate_every
+        return self.step == self.total or (self.step % every == 0 if every else self.batch == 0)
+
+    def record(self, score: Score, spec: TrainingSpec) -> bool:
+        """Take in a score on the development split; whether it is the best so far."""
+        value = score.accuracy if spec.watch == "accuracy" else -score.loss
+        value = value if math.isfinite(value) else -math.inf
+        if self.best is None or value > self.best:
+            self.best, self.best_step = value, self.step
+            self.stale = self.plateau = 0
+            return True
+        self.stale += 1
+        self.plateau += 1
+        return False
+
+    def halve_on_plateau(self, spec: TrainingSpec) -> bool:
+        """Halve the learning rate after ``halve_after`` evaluations without improvement; whether that was done."""
+        if not spec.halve_after or self.plateau < spec.halve_after:
+            return False
+        self.plateau = 0
+        self.halvings += 1
+        return True
+
+    def reason_to_stop(self, spec: TrainingSpec) -> str:
+        """Why training ends here; empty if it goes on."""
+        if self.step >= self.total:
+            return "done"
+        if spec.patience and self.stale >= spec.patience:
+            return f"no better since step {self.best_step}"
+        return ""

@@ -131,7 +131,7 @@ def _begun(
     import attrs
 
     from crvnn_core.errors import CrvnnError
-    from crvnn_core.runs.directory import RunDirectory
+    from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
     from crvnn_core.spec import read_spec, write_spec
     from crvnn_core.training.devices import launched
 
@@ -142,12 +142,12 @@ def _begun(
     if seeds is None:
         return Group(fabric, directory, {directory: spec})
     specs = {
-        directory / f"seed-{seed}": attrs.evolve(spec, seed=seed)
+        seed_directory(directory, seed): attrs.evolve(spec, seed=seed)
         for seed in range(spec.seed, spec.seed + seeds)
     }
     if fabric.is_global_zero:
         group = RunDirectory(directory)
-        if group.spec.exists() or group.seeds.exists() or _seeds_in(directory):
+        if group.spec.exists() or group.seeds.exists() or seed_directories(directory):
             raise CrvnnError(f"{directory} holds a run already; choose another --out, or --resume it")
         write_spec(spec, group.seeds, [f"trained from {seeds} seeds"])
         for run in specs:
@@ -158,26 +158,21 @@ def _begun(
 
 def _taken_up(session: Session, directory: Path, sets: Sequence[str]) -> Group:
     """Runs that were stopped, with what may change."""
-    from crvnn_core.runs.directory import RunDirectory
+    from crvnn_core.runs.directory import RunDirectory, seed_directories
     from crvnn_core.spec import read_spec
     from crvnn_core.training.devices import launched
 
     _check_changes(sets)
     specs = {}
-    for path in _seeds_in(directory) or [directory]:
+    for seed, path in (seed_directories(directory) or {0: directory}).items():
         run = RunDirectory(path)
         if run.spec.exists() or path == directory:
             run.check_spec()
             specs[path] = read_spec(session.catalog, run.spec, sets=sets)
         else:  # one of several seeds, that had not begun
-            seed = f"seed={path.name.removeprefix('seed-')}"
-            specs[path] = read_spec(session.catalog, RunDirectory(directory).seeds, sets=[*sets, seed])
+            group = RunDirectory(directory)
+            specs[path] = read_spec(session.catalog, group.seeds, sets=[*sets, f"seed={seed}"])
     return Group(launched(next(iter(specs.values())).training), directory, specs, resumed=True)
-
-
-def _seeds_in(directory: Path) -> list[Path]:
-    found = [path for path in directory.glob("seed-*/") if path.name.removeprefix("seed-").isdecimal()]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
 
 
 def _check_changes(sets: Sequence[str]) -> None:

@@ -13,8 +13,8 @@ from crvnn_core.host.manager import Catalog
 from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoder
-from crvnn_core.spec import RunSpec, spec_dict
-from crvnn_core.spec.assembly import Lexicon, assemble
+from crvnn_core.spec import Lexicon, RunSpec, spec_dict
+from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import Layer, overrides
 from crvnn_core.spec.resolve import resolve
 

@@ -15,7 +15,7 @@ from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
 from crvnn_core.inference.model import Model
 from crvnn_core.inference.weights import load_weights, saved_weights
 from crvnn_core.interfaces import Example, Task
-from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.directory import RunDirectory, find_run
 from crvnn_core.spec import RunSpec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import override, read_toml
@@ -184,17 +184,6 @@ def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = 
         raise CrvnnError(directory.missing(directory.weights))
     load_weights(assembly.model, saved_weights(directory.weights), directory.weights)
     return Trained(spec, assembly.task, assembly.model.eval())
-
-
-def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
-    """A run directory by its path, or by the name under which a plug-in offers it."""
-    if str(run) in catalog.models and not RunDirectory(Path(run)).spec.exists():
-        return RunDirectory(Path(catalog.models[str(run)][0].path))
-    directory = RunDirectory(Path(run))
-    if not directory.path.is_dir():
-        known = f" Trained models that are installed: {', '.join(catalog.models)}." if catalog.models else ""
-        raise CrvnnError(f"{run}: there is no such run directory.{known}")
-    return directory
 
 
 def read_run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:

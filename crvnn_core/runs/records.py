@@ -14,8 +14,7 @@ from attrs import evolve, field, frozen
 
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.host.manager import Catalog
-from crvnn_core.inference.trained import find_run
-from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.directory import RunDirectory, find_run, seed_directories
 
 #: What a score of ``results.json`` has, besides the number of its examples.
 MEASURES = ("accuracy", "loss", "depth")
@@ -128,10 +127,11 @@ def groups(found: Sequence[Variant]) -> dict[str, list[str]]:
         for run in variant.runs:
             for split, result in run.splits.items():
                 order.setdefault(split, {}).update(dict.fromkeys(result["buckets"]))
-    return {split: sorted(names, key=_natural) for split, names in order.items()}
+    return {split: sorted(names, key=natural_order) for split, names in order.items()}
 
 
-def _natural(name: str) -> tuple[int, str]:
+def natural_order(name: str) -> tuple[int, str]:
+    """A sort key for the names of groups: "9-12" comes before "13-20", and names without a number come first."""
     start = re.match(r"\d+", name)
     return (int(start[0]) if start else -1, name)
 
@@ -190,11 +190,10 @@ def _members(name: str, catalog: Catalog) -> Iterator[tuple[str, RunDirectory]]:
     if directory.spec.exists() or not directory.seeds.exists():
         yield str(name), directory
         return
-    seeds = [path for path in directory.path.glob("seed-*/") if path.name.removeprefix("seed-").isdecimal()]
-    begun = [path for path in seeds if RunDirectory(path).spec.exists()]
+    begun = [path for path in seed_directories(directory.path).values() if RunDirectory(path).spec.exists()]
     if not begun:
         raise CrvnnError(f"{name}: none of its seeds has begun; go on with 'crvnn train --resume {name}'")
-    for path in sorted(begun, key=lambda path: int(path.name.removeprefix("seed-"))):
+    for path in begun:
         yield f"{str(name).rstrip('/')}/{path.name}", RunDirectory(path)
 
 

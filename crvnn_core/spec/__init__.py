@@ -1,10 +1,11 @@
 """Specs: a variant, a task and a run, written down."""
 
 from crvnn_core.spec.resolve import read_spec, resolve
-from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.schema import Lexicon, ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.write import is_whole, spec_dict, spec_text, was_resolved, write_spec
 
 __all__ = [
+    "Lexicon",
     "ModelSpec",
     "PartSpec",
     "RunSpec",

@@ -14,7 +14,7 @@ from crvnn_core.host.manager import Catalog, Offer
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.inference.model import Model, TokenVectors
 from crvnn_core.interfaces import Embedding, Encoder, Observer, Task
-from crvnn_core.spec import PartSpec, RunSpec
+from crvnn_core.spec import Lexicon, PartSpec, RunSpec
 
 
 @frozen(eq=False)
@@ -47,15 +47,6 @@ class Assembly:
     def notes(self) -> list[str]:
         """Who made it, in a line."""
         return [f"components from {', '.join(self.packages)}; torch {torch.__version__}"]
-
-
-@frozen
-class Lexicon:
-    """What a model learnt from its task's data besides its weights: a saved model brings it along."""
-
-    tokens: tuple[str, ...]
-    classes: tuple[str, ...]
-    vector_size: int
 
 
 def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) -> Assembly:

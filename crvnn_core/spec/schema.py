@@ -143,6 +143,16 @@ class RunSpec:
     training: TrainingSpec
 
 
+@frozen
+class Lexicon:
+    """The vocabulary and classes of a saved model, so that it can be assembled without its training data."""
+
+    tokens: tuple[str, ...]
+    classes: tuple[str, ...]
+    #: The width of the token vectors.
+    vector_size: int
+
+
 #: The bottom of every spec; a preset adds the parts of the model.
 DEFAULTS: Mapping[str, Any] = {
     "task": "listops",

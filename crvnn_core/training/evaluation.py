@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.precision import at_least_float32
+from crvnn_core.runs.records import natural_order
 from crvnn_core.training.data import collate, example_length
 from crvnn_core.training.memory import free_memory, out_of_memory, within_budget
 
@@ -91,7 +91,7 @@ def evaluate(
     groups: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
         groups.setdefault(task.bucket(example), []).append(number)
-    named = sorted((name for name in groups if name), key=_natural)
+    named = sorted((name for name in groups if name), key=natural_order)
     return Result(_score(facts), {name: _score(facts[groups[name]]) for name in named})
 
 
@@ -124,9 +124,3 @@ def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.dev
 def _score(facts: Tensor) -> Score:
     loss, right, steps = facts.mean(0).tolist()
     return Score(len(facts), right, loss, steps)
-
-
-def _natural(name: str) -> tuple[int, str]:
-    """Groups that begin with a number come in its order."""
-    number = re.match(r"\d+", name)
-    return (int(number[0]) if number else -1, name)

@@ -21,7 +21,6 @@ from crvnn_core.inference.model import Model
 from crvnn_core.inference.weights import begin_with, load_weights, saved_weights
 from crvnn_core.interfaces import Example, Observer
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.runs.metrics import JsonLines
 from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
@@ -29,8 +28,10 @@ from crvnn_core.training.data import epoch_batches, example_length, split_exampl
 from crvnn_core.training.devices import launched, read_by_first, summed
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.interruption import Interruption
+from crvnn_core.training.metrics import JsonLines
 from crvnn_core.training.observers import ObserverDispatch
 from crvnn_core.training.progress import Position
+from crvnn_core.training.run import create_run, save_checkpoint
 from crvnn_core.training.step import Stepper
 
 
@@ -66,8 +67,8 @@ def train(
     with contextlib.ExitStack() as stack:
         if run is not None and fabric.is_global_zero:
             if not resume:
-                run.begin(assembly)
-            stack.enter_context(run.alone())
+                create_run(run, assembly)
+            stack.enter_context(run.lock())
         state = read_by_first(fabric, lambda: _last_state(assembly, run)) if resume else {}
         if not state and assembly.spec.training.start:
             begin_with(assembly.model, Path(assembly.spec.training.start))
@@ -259,7 +260,7 @@ class Trainer:
         if self.directory is None or not self.fabric.is_global_zero:
             return
         try:
-            self.directory.save_checkpoint(self._state(), best)
+            save_checkpoint(self.directory, self._state(), best)
         except TypeError as error:
             name = self.spec.optimizer.name
             raise PluginError(f"optimizer '{name}' keeps something that cannot be saved: {error}") from error

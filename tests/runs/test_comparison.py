@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from calling import run
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.runs.comparison import Spread, compare, percent
-from crvnn_core.runs.records import Record, differences, flat, read_runs, shortened, variants
 from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.records import Record, differences, flat, read_runs, shortened, variants
 from small import PLUGIN
 
 

@@ -3,15 +3,14 @@
 import json
 import shutil
 import tomllib
-from importlib.metadata import version
 
 import pytest
 import torch
 
 from crvnn_core import Cell, CrvnnError, load, read_spec, train
+from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
+from crvnn_core.spec import Lexicon
 from crvnn_core.training import checkpoint
-from crvnn_core.spec.assembly import Lexicon
-from crvnn_core.runs.directory import RunDirectory
 from small import SETTINGS, Letters, catalog_with, differences, variant
 
 
@@ -48,14 +47,6 @@ def test_the_vocabulary_of_a_run_has_tokens_classes_and_the_size_of_vectors(lett
     assert lexicon == Lexicon(tuple("abcdef"), ("no", "yes"), 8)
 
 
-def test_the_environment_of_a_run_names_versions(letters_run):
-    found = json.loads((letters_run / "environment.json").read_text())
-    assert found["packages"]["torch"] == version("torch")
-    assert f"crvnn {version('crvnn')}" in found["components"]
-    assert found["python"].count(".") == 2
-    assert found["threads"] >= 1
-
-
 def test_the_metrics_of_a_run_are_one_json_object_a_line(letters_run):
     rows = [json.loads(line) for line in (letters_run / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["kind"] == "train"] == list(range(1, 31))
@@ -80,29 +71,6 @@ def test_the_weights_of_a_run_are_those_of_its_best_checkpoint_and_nothing_else(
     kept = checkpoint.load(run.weights)
     assert list(kept) == ["model"]
     assert differences(kept["model"], checkpoint.load(run.best)["model"]) == []
-
-
-def test_a_run_is_not_overwritten(run):
-    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
-    with pytest.raises(CrvnnError) as caught:
-        train(variant(), run.path)
-    assert str(caught.value) == (
-        f"{run.path} holds a run already. Go on with it by 'crvnn train --resume {run.path}', or choose another --out."
-    )
-    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
-
-
-def test_a_directory_that_holds_other_things_may_become_a_run(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    train(variant("training.steps=1"), tmp_path)
-    assert (tmp_path / "notes.txt").read_text() == "mine"
-    assert (tmp_path / "spec.toml").exists()
-
-
-def test_a_run_cannot_be_made_where_a_file_is(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CrvnnError, match=r"file/vocabulary\.json cannot be written"):
-        train(variant("training.steps=1"), tmp_path / "file")
 
 
 # What may be wrong with a run.
@@ -245,18 +213,14 @@ def test_a_run_whose_data_has_other_tokens_now_is_not_taken_up(run):
         train(variant("training.steps=40", task=Longer), run.path, resume=True)
 
 
-def test_saving_the_best_weights_fails_as_a_whole(run, monkeypatch):
-    state = checkpoint.load(run.last)
-    before = {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()}
-
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("os.fsync", full)
-        with pytest.raises(CrvnnError, match="No space left on device"):
-            run.save_checkpoint(state, best=True)
-    assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()} == before
+def test_seeds_are_found_in_the_order_of_their_numbers_and_nothing_else_is(tmp_path):
+    for seed in (10, 9, 0):
+        seed_directory(tmp_path, seed).mkdir()
+    (tmp_path / "seed-x").mkdir()
+    (tmp_path / "seed-11").write_text("a file")
+    assert seed_directories(tmp_path) == {seed: tmp_path / f"seed-{seed}" for seed in (0, 9, 10)}
+    assert list(seed_directories(tmp_path)) == [0, 9, 10]
+    assert seed_directories(tmp_path / "nowhere") == {}
 
 
 def test_json_is_written_for_people_and_for_any_script(tmp_path):
@@ -266,18 +230,12 @@ def test_json_is_written_for_people_and_for_any_script(tmp_path):
     assert run.read_json(run.results) == {"text": "größer \N{SNOWMAN}"}
 
 
-def test_the_threads_that_took_part_are_written_down(tmp_path):
-    train(variant("training.steps=1"), tmp_path / "run")
-    found = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert found["threads"] == torch.get_num_threads()
-
-
 # One process at a time.
 
 
 def test_two_processes_cannot_train_in_one_directory(run):
     longer = variant("training.steps=40")
-    with run.alone(), pytest.raises(CrvnnError, match="another process is training in"):
+    with run.lock(), pytest.raises(CrvnnError, match="another process is training in"):
         train(longer, run.path, resume=True)
     assert train(longer, run.path, resume=True).step == 40
 

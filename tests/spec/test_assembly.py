@@ -23,8 +23,7 @@ from crvnn_core import (
     read_catalog,
     read_spec,
 )
-from crvnn_core.spec import PartSpec
-from crvnn_core.spec.assembly import Lexicon
+from crvnn_core.spec import Lexicon, PartSpec
 from crvnn_tasks.listops.task import ListOps
 
 SMALL = ["model.width=8", "model.scorer.transition=4"]

@@ -1,0 +1,55 @@
+"""Writing a run directory: the files that exist before training starts, and the checkpoints."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from crvnn_core.errors import CrvnnError
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.spec import write_spec
+from crvnn_core.spec.assembly import Assembly
+from crvnn_core.training import checkpoint
+
+
+def create_run(run: RunDirectory, assembly: Assembly) -> None:
+    """Make the directory and write vocabulary, environment and spec; an error if it already holds a run."""
+    if run.spec.exists() or run.seeds.exists():
+        raise CrvnnError(
+            f"{run.path} holds a run already. Resume it with 'crvnn train --resume {run.path}', "
+            "or choose another --out."
+        )
+    lexicon = {
+        "tokens": list(assembly.model.vocabulary.tokens),
+        "classes": list(assembly.task.classes),
+        "vector_size": assembly.model.embed.weight.shape[1],
+    }
+    run.write_json(run.lexicon, lexicon)
+    run.write_json(run.environment, environment(assembly))
+    write_spec(assembly.spec, run.spec, assembly.notes())  # last, because a directory with a spec is a run
+
+
+def environment(assembly: Assembly) -> dict[str, Any]:
+    """What a result may depend on besides the spec: versions, platform and number of threads."""
+    return {
+        "components": assembly.packages,
+        "packages": {name: version(name) for name in ("crvnn", "torch", "lightning-fabric", "safetensors")},
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": torch.get_num_threads(),
+    }
+
+
+def save_checkpoint(run: RunDirectory, state: Mapping[str, Any], best: bool) -> None:
+    """Save the training state as the last checkpoint, and also as the best one and its weights if ``best``.
+
+    The last checkpoint is written last: a run that is killed before then repeats the step and saves the best again.
+    """
+    if best:
+        checkpoint.save(run.weights, {"model": state["model"]})
+        checkpoint.save(run.best, state)
+    checkpoint.save(run.last, state)

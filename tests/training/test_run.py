@@ -1,0 +1,71 @@
+"""Writing a run directory: what is there before training, and checkpoints that are never half written."""
+
+import json
+import shutil
+from importlib.metadata import version
+
+import pytest
+import torch
+
+from crvnn_core import CrvnnError, train
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.training import checkpoint
+from crvnn_core.training.run import save_checkpoint
+from small import variant
+
+
+@pytest.fixture
+def run(letters_run, tmp_path):
+    """A copy of a run, to be changed."""
+    return RunDirectory(shutil.copytree(letters_run, tmp_path / "run"))
+
+
+def test_a_run_is_not_overwritten(run):
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    with pytest.raises(CrvnnError) as caught:
+        train(variant(), run.path)
+    assert str(caught.value) == (
+        f"{run.path} holds a run already. Resume it with 'crvnn train --resume {run.path}', or choose another --out."
+    )
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def test_a_directory_that_holds_other_things_may_become_a_run(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    train(variant("training.steps=1"), tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "spec.toml").exists()
+
+
+def test_a_run_cannot_be_made_where_a_file_is(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CrvnnError, match=r"file/vocabulary\.json cannot be written"):
+        train(variant("training.steps=1"), tmp_path / "file")
+
+
+def test_the_environment_of_a_run_names_versions(letters_run):
+    found = json.loads((letters_run / "environment.json").read_text())
+    assert found["packages"]["torch"] == version("torch")
+    assert f"crvnn {version('crvnn')}" in found["components"]
+    assert found["python"].count(".") == 2
+    assert found["threads"] >= 1
+
+
+def test_the_threads_that_took_part_are_written_down(tmp_path):
+    train(variant("training.steps=1"), tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert found["threads"] == torch.get_num_threads()
+
+
+def test_saving_the_best_weights_fails_as_a_whole(run, monkeypatch):
+    state = checkpoint.load(run.last)
+    before = {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()}
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(CrvnnError, match="No space left on device"):
+            save_checkpoint(run, state, best=True)
+    assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()} == before

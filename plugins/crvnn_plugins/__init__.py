@@ -46,6 +46,11 @@ def crvnn_decisions() -> Iterable[Component]:
         Component("gumbel-sigmoid", f"{here}:GumbelSigmoid", summary="logistic noise in training"),
         Component("straight-through", f"{here}:StraightThrough", summary="hard forward, soft backward"),
         Component("stretched", f"{here}:Stretched", summary="stretched and clipped: exact zeros and ones"),
+        Component(
+            "sparsemax",
+            "crvnn_plugins.decisions.sparsemax:Sparsemax",
+            summary="the highest scores of the row: exact zeros and ones",
+        ),
     ]
 
 

@@ -368,7 +368,8 @@ def test_negative_settings_are_refused(option):
 
 
 @pytest.mark.parametrize(
-    "decision", ["sigmoid", "modulated", "tempered", "gumbel-sigmoid", "straight-through", "stretched"]
+    "decision",
+    ["sigmoid", "modulated", "tempered", "gumbel-sigmoid", "straight-through", "stretched", "sparsemax"],
 )
 @pytest.mark.parametrize("retriever", RETRIEVERS)
 def test_a_step_makes_the_host_wait_only_to_see_who_goes_on(catalog, monkeypatch, retriever, decision):

@@ -51,6 +51,8 @@ VARIANTS = [
         for name in ("tempered", "gumbel-sigmoid", "straight-through", "stretched")
         for modulation in _MODULATIONS
     ),
+    ("decision", "sparsemax", ("modulation=none",)),
+    ("decision", "sparsemax", ("share=0.2", "temperature=0.3")),
     ("cell", "gated", ("activation=relu",)),
     ("cell", "gated", ("activation=gelu-tanh",)),
     ("cell", "gated", ("shared_norm=true",)),

@@ -1,15 +1,15 @@
-"""Binary trees over tokens: taken from a trace, written, drawn, read again, scored. Only the taking needs torch."""
+"""Binary trees over tokens: extraction from a trace (which needs torch), formats, scoring."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crvnn_core.trees.tree import FORMATS, Nested, Node, Tree
+from crvnn_core.trees.tree import FORMATS, READABLE, Nested, Node, Tree
 
 if TYPE_CHECKING:
     from crvnn_core.trees.extraction import tree_of, trees_of
 
-__all__ = ["FORMATS", "Nested", "Node", "Tree", "tree_of", "trees_of"]
+__all__ = ["FORMATS", "READABLE", "Nested", "Node", "Tree", "tree_of", "trees_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import pkgutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -13,19 +13,21 @@ from crvnn_core.errors import InputError, nearest
 #: A token, or the trees of two children.
 Nested = str | tuple["Nested", "Nested"]
 
-#: The module that writes and reads each form.
-_FORMS = {
-    "brackets": "bracketed",
-    "nested": "lists",
-    "json": "records",
-    "nltk": "treebank",
-    "svg": "svg",
-    "latex": "forest",
-    "terminal": "drawing",
+#: The functions in ``crvnn_core.trees.formats`` that write and read trees, by format.
+_WRITERS = {
+    "brackets": "bracketed:write",
+    "nested": "records:write_nested",
+    "json": "records:write",
+    "nltk": "treebank:write",
+    "svg": "svg:write",
+    "latex": "forest:write",
+    "terminal": "drawing:write",
 }
-FORMATS = tuple(_FORMS)
+_READERS = {"brackets": "bracketed:read", "json": "records:read", "nltk": "treebank:read"}
+#: Formats that ``Tree.to`` writes, and those among them that ``Tree.read`` reads.
+FORMATS, READABLE = tuple(_WRITERS), tuple(_READERS)
 
-_JOIN = object()  # stands behind two children that are to be joined
+_JOIN = object()  # on the stack below two children that are to be joined
 
 
 @frozen
@@ -120,16 +122,16 @@ class Tree:
 
     @classmethod
     def read(cls, text: str, form: str) -> Tree:
-        """The tree that a text in one of the ``FORMATS`` stands for."""
-        tree: Tree = _module(form).read(text)
+        """The tree in a text of one of the ``READABLE`` formats: brackets, json or nltk."""
+        tree: Tree = _function(_READERS, form, "read from")(text)
         return tree
 
     def to(self, form: str, *, unknown: Collection[int] = ()) -> str:
         """This tree in one of the ``FORMATS``: brackets, nested, json, nltk, svg, latex or terminal.
 
-        :param unknown: positions of tokens that a model does not know, to be marked where the form has a mark.
+        :param unknown: positions of tokens outside the model's vocabulary; json, svg, latex and terminal mark them.
         """
-        text: str = _module(form).write(self, unknown)
+        text: str = _function(_WRITERS, form, "written as")(self, unknown)
         return text
 
     def same(self, other: Tree) -> bool:
@@ -212,12 +214,11 @@ def _check(tokens: tuple[str, ...], nodes: tuple[Node, ...]) -> None:
         ends[node.start], ends[node.split] = node.end, 0
 
 
-def _module(form: str) -> Any:
-    if form not in _FORMS:
-        raise InputError(
-            f"no form of trees is called '{form}'.{nearest(form, FORMATS)} There are: {', '.join(FORMATS)}."
-        )
-    return importlib.import_module(f"crvnn_core.trees.formats.{_FORMS[form]}")
+def _function(functions: Mapping[str, str], form: str, verb: str) -> Any:
+    if form not in functions:
+        hint = f"{nearest(form, functions)} There are: {', '.join(functions)}."
+        raise InputError(f"trees cannot be {verb} '{form}'.{hint}")
+    return pkgutil.resolve_name(f"crvnn_core.trees.formats.{functions[form]}")
 
 
 def _shortened(part: object) -> str:

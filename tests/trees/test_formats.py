@@ -1,4 +1,4 @@
-"""Every form of a tree: what is written can be read again, and what is no tree is refused with a reason."""
+"""Formats of trees: what is written, what can be read again, and what is refused with a reason."""
 
 import json
 import re
@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crvnn_core import InputError
-from crvnn_core.trees import FORMATS, Node, Tree
+from crvnn_core.trees import FORMATS, READABLE, Tree
 from crvnn_core.trees.formats.bracketed import leaf_of
+from crvnn_core.trees.formats.escapes import token_of
 
 #: Table 1 of the paper, and the two sentences of its table of parses, as printed there.
 PAPER = {
@@ -40,41 +41,115 @@ def trees(draw, most=8):
     return Tree.joining(draw(st.lists(tokens, min_size=n, max_size=n)), order, steps, chances)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", READABLE)
 @pytest.mark.parametrize("text", PAPER.values(), ids=PAPER)
-def test_the_trees_in_the_paper_come_back_from_every_form(text, form):
+def test_the_trees_in_the_paper_come_back_from_every_form_that_can_be_read(text, form):
     tree = Tree.read(text, "brackets")
     assert str(tree) == text
     assert Tree.read(tree.to(form), form) == tree
 
 
-@pytest.mark.parametrize("form", FORMATS)
+WRITTEN = {
+    "nested": '[[["roger", "dodger"], [["is", ["one", "of"]], ["the", "most"]]], '
+    '["compelling", ["variations", ["of", ["this", "theme"]]]]]',
+    "latex": r"""% \usepackage[T1]{fontenc} \usepackage{forest}
+\begin{forest}
+  for tree={parent anchor=south, child anchor=north, l sep=6pt, s sep=6pt},
+  where n children=0{tier=token, font=\ttfamily}{coordinate},
+  [[[[{roger}] [{dodger}]] [[[{is}] [[{one}] [{of}]]] [[{the}] [{most}]]]] """
+    r"""[[{compelling}] [[{variations}] [[{of}] [[{this}] [{theme}]]]]]]
+\end{forest}
+""",
+    "terminal": """\
+    ┌────── roger
+  ┌─┴────── dodger
+  │   ┌──── is
+  │   │ ┌── one
+  │ ┌─┴─┴── of
+  │ │ ┌──── the
+┌─┴─┴─┴──── most
+│ ┌──────── compelling
+│ │ ┌────── variations
+│ │ │ ┌──── of
+│ │ │ │ ┌── this
+┴─┴─┴─┴─┴── theme""",
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_tree_in_the_paper_is_written_as_it_should_be(form):
+    assert Tree.read(PAPER["roger dodger"], "brackets").to(form) == WRITTEN[form]
+
+
+@pytest.mark.parametrize("form", READABLE)
 @given(tree=trees())
-def test_any_tree_comes_back_from_every_form(form, tree):
+def test_any_tree_comes_back_from_every_form_that_can_be_read(form, tree):
     assert Tree.read(tree.to(form), form).same(tree)
     assert Tree.read(tree.to(form, unknown={0}), form).same(tree)
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_awkward_tokens_come_back_from_every_form(form):
+def in_svg(text):
+    """The tokens of a picture, and the span and split of its nodes, as its attributes say."""
+    parts = list(ElementTree.fromstring(text).iter())
+    tokens = [token_of(part.get("data-token")) for part in parts if part.get("data-token")]
+    nodes = [part for part in parts if part.get("data-split")]
+    return tuple(tokens), [
+        tuple(int(node.get(f"data-{key}")) for key in ("start", "split", "end")) for node in nodes
+    ]
+
+
+@given(trees())
+@example(Tree.joining(AWKWARD, range(len(AWKWARD) - 1)))
+def test_a_picture_has_every_token_and_node(tree):
+    tokens, nodes = in_svg(tree.to("svg"))
+    assert tokens == tree.tokens
+    assert nodes == [(node.start, node.split, node.end) for node in tree.nodes]
+
+
+@given(trees())
+def test_nested_lists_are_the_pairs_of_the_tree(tree):
+    assert Tree.of(json.loads(tree.to("nested"))).same(tree)
+
+
+@given(trees())
+@example(Tree.joining(AWKWARD, range(len(AWKWARD) - 1)))
+def test_a_drawing_has_every_token_on_a_line_of_its_own(tree):
+    lines = tree.to("terminal").split("\n")
+    shown = [re.fullmatch("[ │┌┴─╌]*?[─╌] (.*)", line)[1] for line in lines]
+    assert tuple(map(token_of, shown)) == tree.tokens
+
+
+@given(trees())
+@example(Tree.joining(AWKWARD, range(len(AWKWARD) - 1)))
+def test_latex_has_balanced_brackets_around_every_token(tree):
+    body = tree.to("latex").split("coordinate},\n")[1].removesuffix("\n\\end{forest}\n")
+    outside = re.sub(r"\{(?:[^{}\\]|\\.|\{\})*\}", "x", body)
+    assert outside.count("[") == outside.count("]") == 2 * len(tree.tokens) - 1
+    assert outside.count("x") == len(tree.tokens)
+
+
+@pytest.mark.parametrize("form", READABLE)
+def test_awkward_tokens_come_back_from_every_form_that_can_be_read(form):
     for token in AWKWARD:
         assert Tree.read(Tree.of(token).to(form), form).tokens == (token,)
     whole = Tree.joining(AWKWARD, range(len(AWKWARD) - 1))
     assert Tree.read(whole.to(form), form).same(whole)
 
 
-@pytest.mark.parametrize("form", ["json", "svg"])
 @given(trees())
-def test_steps_and_chances_come_back_where_the_form_has_them(form, tree):
-    assert Tree.read(tree.to(form), form) == tree
+def test_steps_and_chances_come_back_from_json(tree):
+    assert Tree.read(tree.to("json"), "json") == tree
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("order", [range(4999), range(4998, -1, -1)], ids=["left", "right"])
-def test_a_very_deep_tree_comes_back_from_every_form(form, order):
+def test_a_very_deep_tree_is_written_in_every_form(form, order):
     tree = Tree.joining(["x", "y"] * 2500, order)
     assert tree.depth == 4999
-    assert Tree.read(tree.to(form), form).same(tree)
+    text = tree.to(form)
+    assert text.count("y") >= 2500
+    if form in READABLE:
+        assert Tree.read(text, form).same(tree)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -96,7 +171,6 @@ def test_nested_lists_are_json():
     tree = Tree.of((("a", '"'), "c"))
     assert json.loads(tree.to("nested")) == [["a", '"'], "c"]
     assert json.loads(Tree.of("a").to("nested")) == "a"
-    assert Tree.read('\n [ ["a","b"] ,"c" ] ', "nested").nested() == (("a", "b"), "c")
 
 
 def test_json_has_the_nodes_in_the_order_of_composition():
@@ -137,7 +211,6 @@ def test_a_drawing_has_a_token_a_line():
 ┌─┴─┴── not
 ┴────── here"""
     assert tree.to("terminal") == drawing
-    assert Tree.read(drawing + "\n", "terminal").same(tree)
     assert tree.to("terminal", unknown={3}).splitlines()[3] == "┌─┴─┴─╌ not"
     assert Tree.of("a").to("terminal") == "─ a"
 
@@ -147,7 +220,6 @@ def test_latex_is_for_forest_with_every_special_character_escaped():
     assert "[[{50\\%}, edge=dashed] [{a\\_b\\ \\&\\ c-{}-{}}]]" in text
     assert "\\begin{forest}" in text
     assert "\\end{forest}" in text
-    assert Tree.read("[[[{a}][{b}]] [{c}]]", "latex").nested() == (("a", "b"), "c")
 
 
 def test_a_picture_has_its_colours_where_variables_are_not_known():
@@ -186,11 +258,11 @@ def test_no_two_nodes_of_a_picture_lie_on_each_other_and_all_lie_inside(tree):
     assert all(0 < x < width and 0 < y < height for x, y in places)
 
 
-def test_a_long_token_is_cut_in_the_picture_and_whole_in_what_is_read():
+def test_a_long_token_is_cut_in_the_picture_and_whole_in_its_attribute():
     tree = Tree.of(("x" * 100, "y"))
     text = tree.to("svg")
     assert f">{'x' * 23}…<" in text
-    assert Tree.read(text, "svg").same(tree)
+    assert in_svg(text)[0] == tree.tokens
 
 
 @pytest.mark.parametrize(
@@ -204,21 +276,14 @@ def test_a_long_token_is_cut_in_the_picture_and_whole_in_what_is_read():
         ("brackets", "(a ())", "column 5: .* hold nothing"),
         ("brackets", "(a b) c", "column 7: the tree has ended before this"),
         ("brackets", "(a\n (b))", "line 2, column 4: "),
-        ("nested", '["a" "b"]', "column 6: a comma is missing"),
-        ("nested", '["a",, "b"]', "column 6: a comma stands between"),
-        ("nested", '["a", "b",]', "column 11: after a comma comes a tree"),
-        ("nested", '["a", b]', "column 7: expected a list or a text"),
-        ("nested", '["a", "\\q"]', "column 7: this is not a text as JSON has it"),
-        ("nested", '["a", "b"], "c"', "a comma stands between two trees"),
-        ("nested", '["a", "b', "expected a list or a text"),
         ("json", "{", "this is not JSON"),
         ("json", "[" * 100000, "nested too deeply|not JSON"),
         ("json", "[]", '"tokens" and "nodes"'),
-        ("json", '{"tokens": "ab", "nodes": []}', '"tokens" is a list of texts'),
+        ("json", '{"tokens": "ab", "nodes": []}', '"tokens" is a list of strings'),
         ("json", '{"tokens": [], "nodes": []}', "at least one token"),
         ("json", '{"tokens": ["a", "b"], "nodes": []}', "2 tokens has 1 inner nodes, not 0"),
         ("json", '{"tokens": ["a", "b"], "nodes": {}}', '"nodes" is a list'),
-        ("json", '{"tokens": ["a", "b"], "nodes": [1]}', "node 1 is no object"),
+        ("json", '{"tokens": ["a", "b"], "nodes": [1]}', "node 1 is not an object"),
         (
             "json",
             '{"tokens": ["a", "b"], "nodes": [{"start": 0, "split": true, "end": 2}]}',
@@ -239,20 +304,6 @@ def test_a_long_token_is_cut_in_the_picture_and_whole_in_what_is_read():
         ("nltk", "a", "column 1: a tree begins with '\\('"),
         ("nltk", "(X (X a) (X b) (X c))", "hold 3 trees"),
         ("nltk", "(X )", "hold nothing"),
-        ("svg", "<svg", "this is not SVG"),
-        ("svg", "<svg></svg>", "not the picture of a tree"),
-        ("svg", '<svg><text data-position="1" data-token="a"/></svg>', "not in their order"),
-        ("latex", "\\begin{forest} [[{a}][{b}]]", "is missing"),
-        ("latex", "[[{a}][b]]", "expected brackets, or a token in braces"),
-        ("latex", "[[{a}{b}][{c}]]", "two tokens"),
-        ("latex", "[{a}[{b}][{c}]]", "has no children"),
-        ("latex", "[[{a}][{b}]", "never closed"),
-        ("terminal", " \n", "there is no tree"),
-        ("terminal", "┌── a\nwhat\n┴── b", "line 2: this is no line of a drawn tree"),
-        ("terminal", "┴── a", "line 1: 1 nodes end here"),
-        ("terminal", "┌── a\n┌── b", "line 2: the tree is not whole; 2 parts"),
-        ("terminal", "┌── a\n│ ┌── b\n┴── c\n┴── d", "line"),
-        ("terminal", "  ┌── a\n┴── b", "line 1: the lines do not meet those above"),
     ],
 )
 def test_what_is_no_tree_is_refused_with_a_reason(form, text, message):
@@ -260,7 +311,7 @@ def test_what_is_no_tree_is_refused_with_a_reason(form, text, message):
         Tree.read(text, form)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", READABLE)
 @given(text=st.text(alphabet='([{}])ab ,:"\\┌┴─│<>/\n', max_size=30))
 @example(text="\\")
 def test_any_text_is_a_tree_or_an_input_error(form, text):
@@ -271,49 +322,14 @@ def test_any_text_is_a_tree_or_an_input_error(form, text):
     assert Tree.read(tree.to(form), form).same(tree)
 
 
+@pytest.mark.parametrize("form", sorted(set(FORMATS) - set(READABLE)))
+def test_a_form_that_is_only_written_is_named_with_those_that_can_be_read(form):
+    with pytest.raises(
+        InputError, match=rf"trees cannot be read from '{form}'.*There are: brackets, json, nltk"
+    ):
+        Tree.read(Tree.of("a").to(form), form)
+
+
 def test_an_unknown_form_is_named_with_those_that_exist():
     with pytest.raises(InputError, match=r"'bracket'\. Did you mean 'brackets'.*terminal"):
         Tree.of("a").to("bracket")
-
-
-def test_a_tree_is_what_its_nodes_say():
-    tree = Tree.of((("a", "b"), ("c", ("d", "e"))))
-    assert tree.spans() == {(0, 2), (3, 5), (2, 5), (0, 5)}
-    assert tree.depth == 3
-    assert Tree.of("a").depth == 0
-    assert tree.heights() == [1, 1, 2, 3]
-    assert tree.children() == [(~0, ~1), (~3, ~4), (~2, 1), (0, 2)]
-    assert repr(tree) == "Tree('((a b) (c (d e)))')"
-    assert tree.nodes[-1] == Node(0, 2, 5)
-
-
-@given(trees())
-def test_pairs_in_pairs_give_the_same_tree(tree):
-    assert Tree.of(tree.nested()).same(tree)
-
-
-def test_trees_of_other_tokens_or_structure_are_not_the_same():
-    tree = Tree.of((("a", "b"), "c"))
-    assert not tree.same(Tree.of(("a", ("b", "c"))))
-    assert not tree.same(Tree.of((("a", "b"), "d")))
-    assert tree.same(Tree.joining("abc", [0, 1], [1, 2, None]))
-    assert tree != Tree.joining("abc", [0, 1], [1, 2, None])
-
-
-@pytest.mark.parametrize(
-    "nested", [(), ("a",), ("a", "b", "c"), ("a", 1), None, ("a", None), [["a", "b"], []]]
-)
-def test_what_is_not_made_of_pairs_is_refused(nested):
-    with pytest.raises(InputError, match="a token or a pair of trees"):
-        Tree.of(nested)
-
-
-@pytest.mark.parametrize("positions", [[0, 0], [2, 0], [-1, 0]])
-def test_a_position_joins_once_and_only_what_is_to_its_right(positions):
-    with pytest.raises(InputError, match="cannot join"):
-        Tree.joining("abc", positions)
-
-
-def test_a_tree_covers_all_its_tokens():
-    with pytest.raises(InputError, match="has 2 inner nodes, not 1"):
-        Tree.joining("abc", [0])

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from crvnn_core.trees.formats.reading import Builder
-from crvnn_core.trees.formats.writing import token_of, visible
+from crvnn_core.trees.formats.builder import Builder
+from crvnn_core.trees.formats.escapes import token_of, visible
 from crvnn_core.trees.tree import Tree
 
 _TREEBANK = {"(": "-LRB-", ")": "-RRB-"}

@@ -1,4 +1,4 @@
-"""Trees as JSON: the tokens, and the inner nodes with the step and chance of each."""
+"""Trees as JSON: an object with the tokens and the inner nodes, or nested lists of tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict
 
 from crvnn_core.errors import InputError
-from crvnn_core.trees.formats.writing import as_json
+from crvnn_core.trees.formats.escapes import as_json
 from crvnn_core.trees.tree import Node, Tree
 
 _PLACES = ("start", "split", "end")
@@ -26,8 +26,15 @@ def write(tree: Tree, unknown: Collection[int] = ()) -> str:
     return as_json(plain(tree, unknown))
 
 
+def write_nested(tree: Tree, unknown: Collection[int] = ()) -> str:
+    """``[["a", "b"], "c"]``; a single token as a string. Not ``json.dumps``, which fails on deep lists."""
+    return ", ".join(
+        "[" * opens + as_json(token) + "]" * closes for token, opens, closes in tree.bracketing()
+    )
+
+
 def read(text: str) -> Tree:
-    """The tree that such an object stands for."""
+    """The tree that ``write`` has written."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -38,12 +45,12 @@ def read(text: str) -> Tree:
 
 
 def from_plain(found: object) -> Tree:
-    """The tree of an object such as ``plain`` gives."""
+    """The tree whose ``plain`` form this is."""
     if not isinstance(found, Mapping) or not {"tokens", "nodes"} <= found.keys():
         raise InputError('the JSON of a tree is an object with "tokens" and "nodes"')
     tokens, nodes = found["tokens"], found["nodes"]
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise InputError('"tokens" is a list of texts')
+        raise InputError('"tokens" is a list of strings')
     if not isinstance(nodes, list):
         raise InputError('"nodes" is a list of objects')
     return Tree(tokens, [_node(number, node) for number, node in enumerate(nodes, 1)])
@@ -51,7 +58,7 @@ def from_plain(found: object) -> Tree:
 
 def _node(number: int, found: object) -> Node:
     if not isinstance(found, Mapping):
-        raise InputError(f"node {number} is no object")
+        raise InputError(f"node {number} is not an object")
     for name in _PLACES:
         if not _is_count(found.get(name)):
             raise InputError(f'node {number}: "{name}" must be a whole number, 0 or more')

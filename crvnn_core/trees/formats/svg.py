@@ -1,7 +1,7 @@
 """Trees as pictures: tokens on one line, and above them the nodes, each as high as what is below it is deep.
 
-A picture stands alone, and looks right in the dark too. How full a node is shows how sure the model was. The numbers
-are in ``data-`` attributes, from which the tree can be read again.
+A picture is a complete SVG document with styles for light and dark. The opacity of a node shows its probability. Spans,
+steps and probabilities are in ``data-`` attributes, for scripts.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 from attrs import frozen
 
-from crvnn_core.errors import InputError
-from crvnn_core.trees.formats.records import from_plain
-from crvnn_core.trees.formats.writing import token_of, visible
+from crvnn_core.trees.formats.escapes import visible
 from crvnn_core.trees.tree import Node, Tree
 
 _SIZE = 15  # of the letters, in pixels, as in the style below
@@ -98,33 +95,6 @@ def svg(tree: Tree, *, unknown: Collection[int] = frozenset()) -> str:
 def write(tree: Tree, unknown: Collection[int] = ()) -> str:
     """The same, for ``Tree.to``."""
     return svg(tree, unknown=unknown)
-
-
-def read(text: str) -> Tree:
-    """The tree of such a picture, with steps and chances."""
-    try:
-        root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError) as error:
-        raise InputError(f"this is not SVG: {error}") from None
-    tokens = [(part.get("data-position"), part.get("data-token", "")) for part in _having(root, "data-token")]
-    if [position for position, _ in tokens] != [str(number) for number in range(len(tokens))] or not tokens:
-        raise InputError("this is not the picture of a tree: no tokens, or not in their order")
-    nodes = [
-        {name: _number(part.get(f"data-{name}")) for name in ("start", "split", "end", "step", "chance")}
-        for part in _having(root, "data-split")
-    ]
-    return from_plain({"tokens": [token_of(token) for _, token in tokens], "nodes": nodes})
-
-
-def _having(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
-    return [part for part in root.iter() if part.get(name) is not None]
-
-
-def _number(text: str | None) -> int | float | str | None:
-    try:
-        return None if text is None else float(text) if "." in text or "e" in text else int(text)
-    except ValueError:
-        return text  # what is wrong with it, whoever checks the nodes will say
 
 
 def _layout(tree: Tree) -> _Layout:

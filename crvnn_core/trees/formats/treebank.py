@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from crvnn_core.trees.formats.bracketed import leaf, leaf_of
-from crvnn_core.trees.formats.reading import Builder
+from crvnn_core.trees.formats.builder import Builder
 from crvnn_core.trees.tree import Tree
 
 _PIECE = re.compile(r"[()]|[^\s()]+")

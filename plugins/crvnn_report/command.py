@@ -68,10 +68,10 @@ def report_command(
       crvnn report runs/gated runs/lstm --split test --examples 1000
     """
     from crvnn_core.files import write_atomically
-    from crvnn_report.collection import gather
     from crvnn_report.page import page
+    from crvnn_report.report import collect_report
 
-    report = gather(
+    report = collect_report(
         runs, session.catalog, counting, split=split, examples=examples, trees=trees, texts=texts, sets=sets
     )
     content = page(report)

@@ -3,9 +3,7 @@
 import pytest
 
 from browser import opened
-from crvnn_core.cli.session import counting
-from crvnn_report.collection import gather
-from crvnn_report.page import page
+from reporting import page_of
 
 TEXT = "a b c d e f a b c d e f a b c d"
 
@@ -14,7 +12,7 @@ TEXT = "a b c d e f a b c d e f a b c d"
 def address(small_catalog, letters_run, tmp_path_factory):
     """A page on disk."""
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(page(gather([str(letters_run)], small_catalog, counting, texts=[TEXT])), encoding="utf-8")
+    path.write_text(page_of(small_catalog, letters_run, texts=[TEXT]), encoding="utf-8")
     return path.as_uri()
 
 

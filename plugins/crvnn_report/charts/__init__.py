@@ -1,0 +1,1 @@
+"""Charts as inline SVG: Python computes the coordinates, ``templates/charts`` has the markup."""

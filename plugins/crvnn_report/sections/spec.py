@@ -1,0 +1,31 @@
+"""Spec and versions: every setting of every variant, with those that differ marked, and a list of the runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crvnn_core.runs.records import differences
+from crvnn_report.report import Report
+
+_VERSION = "version of "  # how ``Record.described`` begins the key of a package's version
+
+
+def context(report: Report) -> dict[str, Any]:
+    """Rows of (key, values by variant, whether they differ) for settings and versions; names and seeds of runs."""
+    described = [variant.runs[0].described for variant in report.variants]
+    different = differences(described)
+    keys = dict.fromkeys(key for one in described for key in one)
+    rows = [(key, [one.get(key) for one in described], key in different) for key in keys]
+    return {
+        "settings": [row for row in rows if not row[0].startswith(_VERSION)],
+        "versions": [
+            (key.removeprefix(_VERSION), values, differ)
+            for key, values, differ in rows
+            if key.startswith(_VERSION)
+        ],
+        "runs": [
+            (colour, run.name, run.seed, run.best_step)
+            for colour, variant in enumerate(report.variants)
+            for run in variant.runs
+        ],
+    }

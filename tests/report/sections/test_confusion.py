@@ -1,0 +1,9 @@
+"""Confusion matrices."""
+
+from crvnn_report.models import Prediction
+from crvnn_report.sections.confusion import confusion_counts
+
+
+def test_confusion_counts_who_is_taken_for_whom():
+    predictions = [Prediction(1, 1, gold, said) for gold, said in ("ab", "aa", "ab", "ba")]
+    assert confusion_counts(predictions, ["a", "b"]) == [[1, 2], [1, 0]]

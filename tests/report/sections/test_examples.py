@@ -1,0 +1,75 @@
+"""Trees and steps of single inputs."""
+
+import re
+
+import pytest
+
+import small
+from crvnn_core import train
+from crvnn_core.trees import Tree
+from reporting import page_of, report
+from small import Letters
+
+
+def test_the_text_asked_about_is_shown_with_what_is_unknown(both):
+    outline, _ = both
+    inside = outline.section("examples")
+    assert "a b zz" in inside
+    assert "Not known to the model: zz" in inside
+    assert "Heat map of existence e over steps" in inside
+
+
+def test_a_pair_shows_both_of_its_sequences(small_catalog, pairs_run):
+    outline = report(small_catalog, pairs_run, texts=["a b c", "b c"], trees=0)
+    trees = [element for element in outline.all("svg") if "crvnn-tree" in element[1]["class"]]
+    assert [element[2].split("\n")[1] for element in trees] == ["Tree over 3 tokens", "Tree over 2 tokens"]
+
+
+def test_an_encoder_without_a_tree_says_so(small_catalog, tmp_path):
+    train(
+        small.variant("model.encoder=lstm", "training.steps=2", "training.evaluate_every=2"), tmp_path / "a"
+    )
+    outline = report(small_catalog, tmp_path / "a")
+    assert "This encoder makes no tree." in outline.section("examples")
+    assert "Heat map" not in outline.section("examples")
+
+
+class Gold(Letters):
+    """Letters whose right tree goes from left to right, in which only the first two belong together by themselves."""
+
+    def gold(self, example):
+        (tokens,) = example.sequences
+        nested = tokens[0]
+        for token in tokens[1:]:
+            nested = (nested, token)
+        return (Tree.of(nested),)
+
+    def constituents(self, example):
+        return (frozenset({(0, 2), (0, len(example.sequences[0]))}),)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "said"),
+    [
+        ("left-to-right", "This is the right tree."),
+        (
+            "balanced",
+            "Constituents also in the right tree: 1 of 2; of those that the input marks itself: 1 of 1.",
+        ),
+    ],
+)
+def test_a_tree_is_held_against_the_right_one(tmp_path, encoder, said):
+    settings = ("task=mine", f"model.encoder={encoder}", "training.steps=2", "training.evaluate_every=2")
+    train(small.variant(*settings, task=Gold), tmp_path / "a")
+    outline = report(small.catalog_with(task=Gold), tmp_path / "a", texts=["a b c d"], trees=0)
+    assert said in outline.section("examples")
+
+
+def test_of_the_examples_one_of_each_kind_is_open_and_texts_all_are(small_catalog, letters_run):
+    def opened(**options):
+        shown = page_of(small_catalog, letters_run, **options)
+        return re.findall(r'<article class="example"><details( open)?>', shown)
+
+    assert opened(trees=5).count(" open") in (1, 2)
+    assert opened(trees=5)[0] == " open"
+    assert opened(trees=2, texts=["a b", "a", "c"]) == [" open", " open", " open", "", ""]

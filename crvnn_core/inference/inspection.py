@@ -71,9 +71,9 @@ def inspect(trained: Trained, text: Text, *, hard: bool = False, weights: bool =
     :param hard: hard inference: binary decisions, composition along one tree.
     :param weights: keep the weights of neighbours as well, two [n, n] matrices a step, where the encoder has them.
     """
+    trained.expect_hard_inference(hard)
     sequences = trained.question(text).sequences
-    with trained.deciding(hard):
-        output = trained.model.ask(*([tokens] for tokens in sequences), trace=True)
+    output = trained.model.ask(*([tokens] for tokens in sequences), trace=True, hard=hard)
     chances = output.logits[0].float().softmax(-1).tolist()
     if not all(map(math.isfinite, chances)):
         raise InputError(

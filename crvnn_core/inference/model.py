@@ -1,4 +1,4 @@
-"""A whole model: embedding, encoder, head."""
+"""A complete model: embedding, encoder and head."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from crvnn_core.errors import ContractError
+from crvnn_core.errors import ContractError, CrvnnError
 from crvnn_core.interfaces import Encoder, Encoding
 from crvnn_core.precision import at_least_float32
 from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Vocabulary
 
 
 class Head(nn.Module):
-    """From sentence vectors to logits; for a pair, from both, their distance and their product.
+    """An MLP from sentence vectors to logits; for a pair, from [a; b; |a - b|; a * b].
 
     :param layers: 1 or 2 affine layers.
     """
@@ -43,7 +43,7 @@ class Head(nn.Module):
 
 @dataclass(eq=False)
 class Output:
-    """What a model says of a batch, and how its encoder came to it."""
+    """Logits for a batch, and the encodings of its sequences."""
 
     logits: Tensor  # [B, classes]
     encodings: tuple[Encoding, ...]
@@ -56,7 +56,7 @@ class Output:
 
 
 class TokenVectors(nn.Module):
-    """A vector for each known token, and a trained one that all the others share."""
+    """An embedding table for known tokens, and one trained vector that unknown tokens share."""
 
     def __init__(self, vectors: Tensor, trainable: bool) -> None:
         super().__init__()
@@ -74,14 +74,14 @@ def _spread(vectors: Tensor) -> Tensor | float:
 
 
 class Model(nn.Module):
-    """Embeds tokens, encodes each sequence, and asks the head.
+    """Embeds tokens, encodes each sequence, and classifies with the head.
 
     :param tokens: those that have a vector of their own.
     """
 
     if TYPE_CHECKING:
 
-        def __call__(self, batch: Batch, *, trace: bool = False) -> Output: ...
+        def __call__(self, batch: Batch, *, trace: bool = False, hard: bool = False) -> Output: ...
 
     def __init__(
         self,
@@ -101,10 +101,17 @@ class Model(nn.Module):
         self.encoder = encoder
         self.head = head
 
-    def forward(self, batch: Batch, *, trace: bool = False) -> Output:
-        """What the model says of a batch, with the encoder's traces if asked for."""
+    def forward(self, batch: Batch, *, trace: bool = False, hard: bool = False) -> Output:
+        """Logits for a batch, and the encodings that they were computed from.
+
+        :param trace: ask the encoder for its trace as well.
+        :param hard: hard inference, for an encoder that declares ``hard_inference``.
+        """
+        if hard:
+            expect_hard_inference(self.encoder, type(self.encoder).__name__)
+        options = {"trace": trace, "hard": True} if hard else {"trace": trace}
         encodings = tuple(
-            self.encoder(self.dropout(self.project(self.embed(tokens.ids))), tokens.mask, trace=trace)
+            self.encoder(self.dropout(self.project(self.embed(tokens.ids))), tokens.mask, **options)
             for tokens in batch.sequences
         )
         for encoding in encodings:
@@ -118,13 +125,26 @@ class Model(nn.Module):
         return self.ask(*columns).logits.softmax(-1)
 
     @torch.no_grad()
-    def ask(self, *columns: Sequence[Sequence[str]], trace: bool = False) -> Output:
-        """What the model says of token sequences, without learning from them."""
+    def ask(self, *columns: Sequence[Sequence[str]], trace: bool = False, hard: bool = False) -> Output:
+        """The output for token sequences, in evaluation mode and without gradients; two columns for pairs.
+
+        :param trace: ask the encoder for its trace as well.
+        :param hard: hard inference, for an encoder that declares ``hard_inference``.
+        """
         nothing = torch.zeros(len(columns[0]), dtype=torch.long)
         batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing)
         was_training = self.training
         self.eval()
         try:
-            return self(batch.to(self.embed.weight.device), trace=trace)
+            return self(batch.to(self.embed.weight.device), trace=trace, hard=hard)
         finally:
             self.train(was_training)
+
+
+def expect_hard_inference(encoder: Encoder, name: str) -> None:
+    """Refuse hard inference with an encoder that does not declare it; ``name`` is what the message calls it."""
+    if not encoder.hard_inference:
+        raise CrvnnError(
+            f"the encoder '{name}' offers no hard inference; an encoder offers it by setting "
+            "'hard_inference = True' and taking 'hard' in its forward"
+        )

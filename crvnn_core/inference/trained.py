@@ -1,18 +1,16 @@
-"""A trained model, read from its run directory and ready to be asked."""
+"""A trained model, loaded from its run directory: predictions, scores and trees."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import frozen
 
-from crvnn_core.engine.recursion import Recursion
 from crvnn_core.errors import CrvnnError, InputError, SpecError
 from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
-from crvnn_core.inference.model import Model
+from crvnn_core.inference.model import Model, expect_hard_inference
 from crvnn_core.inference.weights import load_weights, saved_weights
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.runs.directory import RunDirectory, find_run
@@ -31,7 +29,7 @@ Text = str | tuple[str, str]
 
 @frozen
 class Prediction:
-    """What a model says of one input."""
+    """A model's prediction for one input."""
 
     label: str
     probabilities: dict[str, float]
@@ -55,13 +53,12 @@ class Trained:
     def predict(self, texts: Sequence[Text], *, hard: bool = False) -> list[Prediction]:
         """Label, probabilities and trees for each text; for a task on pairs, for each pair of texts.
 
-        :param hard: decide for real, and compose along one tree.
+        :param hard: hard inference: binary decisions, composition along one tree.
         """
         if isinstance(texts, str):
             raise InputError(f"predict takes a list of texts: [{texts!r}]")
         questions = [self.question(text, number) for number, text in enumerate(texts)]
-        with self.deciding(hard):
-            found = dict(self._predictions(questions))
+        found = dict(self._predictions(questions, hard=hard))
         return [found[i] for i in range(len(questions))]
 
     def examples(self, split: str = "", path: Path | str = "", seed: int = 0) -> list[Example]:
@@ -76,24 +73,23 @@ class Trained:
     def evaluate(
         self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
     ) -> Result:
-        """How well it does on examples.
+        """Accuracy, loss and steps on examples, in total and by the task's groups.
 
-        :param done: is told how many were looked at, again and again.
-        :param hard: decide for real, and compose along one tree.
+        :param done: called after each batch with the number of its examples.
+        :param hard: hard inference: binary decisions, composition along one tree.
         """
-        with self.deciding(hard):
-            return evaluate(self.model, self.task, examples, tokens=TOKEN_BUDGET, done=done)
+        self.expect_hard_inference(hard)
+        return evaluate(self.model, self.task, examples, tokens=TOKEN_BUDGET, done=done, hard=hard)
 
     def trees(
         self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
     ) -> list[tuple[Tree, ...]]:
-        """The tree of each sequence of the examples; an error from an encoder that composes along none.
+        """The tree of each sequence of the examples; an error if the encoder composes along none.
 
-        :param done: is told how many were looked at, again and again.
-        :param hard: decide for real, and compose along one tree.
+        :param done: called after each batch with the number of its examples.
+        :param hard: hard inference: binary decisions, composition along one tree.
         """
-        with self.deciding(hard):
-            found = {i: self._whole(answer) for i, answer in self._predictions(examples, done)}
+        found = {i: self._whole(answer) for i, answer in self._predictions(examples, done, hard=hard)}
         return [found[i] for i in range(len(examples))]
 
     def unknown(self, tokens: Sequence[str]) -> frozenset[int]:
@@ -101,22 +97,10 @@ class Trained:
         ids = self.model.vocabulary.encode([tokens]).ids[0].tolist()
         return frozenset(place for place, number in enumerate(ids) if number == UNKNOWN)
 
-    @contextmanager
-    def deciding(self, hard: bool) -> Iterator[None]:
-        """While this lasts, the encoder decides for real, or softly."""
-        encoder = self.model.encoder
-        if hard and not isinstance(encoder, Recursion):
-            kind = self.spec.model.encoder.name
-            raise CrvnnError(
-                f"hard inference composes along a tree that the model decides on; '{kind}' decides on none"
-            )
-        if isinstance(encoder, Recursion):
-            encoder.hard = hard
-        try:
-            yield
-        finally:
-            if isinstance(encoder, Recursion):
-                encoder.hard = False
+    def expect_hard_inference(self, hard: bool = True) -> None:
+        """An error that names the encoder, if ``hard`` inference is asked of one that does not offer it."""
+        if hard:
+            expect_hard_inference(self.model.encoder, self.spec.model.encoder.name)
 
     def question(self, text: Text, number: int = 0) -> Example:
         """A text, or a pair of texts, as an example whose label means nothing.
@@ -136,11 +120,12 @@ class Trained:
         return Example(sequences, 0)
 
     def _predictions(
-        self, examples: Sequence[Example], done: Callable[[int], None] | None = None
+        self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool
     ) -> Iterator[tuple[int, Prediction]]:
         """The index and the prediction of each example, batch by batch."""
+        self.expect_hard_inference(hard)
         for group in within_budget(examples, TOKEN_BUDGET):
-            yield from zip(group, self._answers([examples[i] for i in group]), strict=True)
+            yield from zip(group, self._batch([examples[i] for i in group], hard), strict=True)
             if done is not None:
                 done(len(group))
 
@@ -151,10 +136,10 @@ class Trained:
             raise CrvnnError(f"the encoder '{self.spec.model.encoder.name}' composes along no tree")
         return trees
 
-    def _answers(self, questions: Sequence[Example]) -> list[Prediction]:
-        columns = list(zip(*(question.sequences for question in questions), strict=True))
-        output = self.model.ask(*columns, trace=True)
-        trees = zip(*map(trees_of, output.encodings, columns), strict=True)  # those of a question together
+    def _batch(self, examples: Sequence[Example], hard: bool) -> list[Prediction]:
+        columns = list(zip(*(example.sequences for example in examples), strict=True))
+        output = self.model.ask(*columns, trace=True, hard=hard)
+        trees = zip(*map(trees_of, output.encodings, columns), strict=True)  # those of an example together
         found = []
         for chances, shown in zip(output.logits.float().softmax(-1).tolist(), trees, strict=True):
             by_class = dict(zip(self.task.classes, chances, strict=True))
@@ -172,7 +157,7 @@ def pair_texts(texts: Sequence[str], task: Task) -> list[Text]:
 
 
 def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()) -> Trained:
-    """The model in a run directory, or one that a plug-in brings along, by its name; no training data is needed.
+    """Load the model in a run directory, or one that a plug-in offers, by its name; no training data is needed.
 
     :param sets: ``task.key=value`` texts that change the task's settings: where its data is now, say.
     """

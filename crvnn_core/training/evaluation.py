@@ -60,6 +60,7 @@ def evaluate(
     share: tuple[int, int] = (0, 1),
     gather: Callable[[Tensor], Tensor] | None = None,
     done: Callable[[int], None] | None = None,
+    hard: bool = False,
 ) -> Result:
     """Score a model on examples, in evaluation mode and without gradients.
 
@@ -67,6 +68,7 @@ def evaluate(
     :param share: the rank of this process and the number of processes; each scores its own share of the examples.
     :param gather: sums a tensor over all processes.
     :param done: is called with the number of examples after each batch.
+    :param hard: hard inference, for an encoder that declares ``hard_inference``.
     """
     if not examples:
         raise InputError("there are no examples to evaluate")
@@ -81,7 +83,7 @@ def evaluate(
                 chosen = order[start : start + _BATCH]
                 for group in within_budget([examples[i] for i in chosen], tokens):
                     rows = [chosen[i] for i in group]
-                    facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device)
+                    facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device, hard)
                     if done is not None:
                         done(len(group))
     finally:
@@ -95,9 +97,9 @@ def evaluate(
     return Result(_score(facts), {name: _score(facts[groups[name]]) for name in named})
 
 
-def _facts(model: Model, examples: Sequence[Example], device: torch.device) -> Tensor:
+def _facts(model: Model, examples: Sequence[Example], device: torch.device, hard: bool) -> Tensor:
     batch = collate(examples, model.vocabulary).to(device)
-    output = model(batch)
+    output = model(batch, hard=hard)
     logits = at_least_float32(output.logits)
     losses = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none")
     right = logits.argmax(-1) == batch.labels
@@ -105,10 +107,10 @@ def _facts(model: Model, examples: Sequence[Example], device: torch.device) -> T
     return torch.stack([losses.float(), right.float(), steps], 1).cpu().double()
 
 
-def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.device) -> Tensor:
+def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.device, hard: bool) -> Tensor:
     """The same, in halves if memory runs out."""
     try:
-        return _facts(model, examples, device)
+        return _facts(model, examples, device, hard)
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
@@ -117,7 +119,7 @@ def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.dev
             raise CrvnnError(f"memory ran out while evaluating an example of {length:,} tokens") from error
     free_memory()
     half = len(examples) // 2
-    parts = [_facts_that_fit(model, part, device) for part in (examples[:half], examples[half:])]
+    parts = [_facts_that_fit(model, part, device, hard) for part in (examples[:half], examples[half:])]
     return torch.cat(parts)
 
 

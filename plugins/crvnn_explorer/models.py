@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from attrs import define, field
 
-from crvnn_core import Catalog, CrvnnError, InputError, Recursion, Trained, load
+from crvnn_core import Catalog, CrvnnError, InputError, Trained, load
 from crvnn_core.errors import UnknownNameError, nearest
 from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.inspection import Inspection, inspect, neighbours
@@ -65,7 +65,7 @@ class Explorer:
             "task": trained.spec.task.name,
             "arity": trained.task.arity,
             "classes": list(trained.task.classes),
-            "hard": isinstance(trained.model.encoder, Recursion),
+            "hard": trained.model.encoder.hard_inference,
             "parts": {
                 slot: {"name": getattr(model, slot).name, "params": dict(getattr(model, slot).params)}
                 for slot in (*slots, "encoder")
@@ -142,11 +142,11 @@ def _checked(trained: Trained, texts: tuple[str, ...]) -> str | tuple[str, str]:
             f"the text has {longest:,} tokens; the explorer takes up to {MOST_TOKENS}. "
             "'crvnn predict' and 'crvnn parse' have no such limit."
         )
-    encoder = trained.model.encoder
-    if isinstance(encoder, Recursion) and (steps := encoder.budget(longest)) > MOST_STEPS:
+    steps = trained.model.encoder.step_limit(longest)
+    if steps is not None and steps > MOST_STEPS:
         raise InputError(
             f"with these settings there may be {steps:,} steps; the explorer takes up to {MOST_STEPS}. "
-            "Lower extra_steps or set max_steps."
+            "Settings of the encoder, such as max_steps of 'crvnn', limit them."
         )
     return question
 

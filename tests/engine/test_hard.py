@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core import CrvnnError, Decision, Recursion, load
+from crvnn_core import Decision, Recursion
 from crvnn_core.cli import main
 from crvnn_core.testing.parts import BracketingCell, PlainCell
 from crvnn_core.trees import tree_of
@@ -22,7 +22,7 @@ from crvnn_plugins.scorers import WindowScorer
 pytestmark = pytest.mark.usefixtures("by")
 
 
-def model(width=4, *, sharpness=10.0, seed=2, hard=True, **parts):
+def model(width=4, *, sharpness=10.0, seed=2, **parts):
     torch.manual_seed(seed)
     scorer = WindowScorer(width, transition=3)
     with torch.no_grad():
@@ -34,9 +34,7 @@ def model(width=4, *, sharpness=10.0, seed=2, hard=True, **parts):
         "cell": GatedCell(width),
         "halting": Threshold(),
     }
-    encoder = Recursion(width, **{**defaults, **parts}).double().eval()
-    encoder.hard = hard
-    return encoder
+    return Recursion(width, **{**defaults, **parts}).double().eval()
 
 
 def batch(lengths, width=4, seed=1):
@@ -57,7 +55,7 @@ def test_n_tokens_take_n_minus_1_compositions(boundaries, halting, lengths, seed
             return super().forward(left, right)
 
     encoder = model(cell=Counting(4), halting=halting(), boundaries=boundaries, seed=seed)
-    encoding = encoder(*batch(lengths, seed=seed), trace=True)
+    encoding = encoder(*batch(lengths, seed=seed), trace=True, hard=True)
     assert sum(made) == sum(lengths) - len(lengths)
     assert encoding.vector.isfinite().all()
     ends = encoding.trace.exists[-1]
@@ -70,7 +68,7 @@ def test_it_composes_along_the_tree_that_its_trace_shows(n, seed):
     cell = BracketingCell(1, [*names, "START", "END"])
     encoder = model(1, cell=cell, seed=seed, sharpness=3.0, boundaries=False)
     inputs = torch.arange(n, dtype=torch.float64).view(1, n, 1)
-    encoding = encoder(inputs, torch.ones(1, n, dtype=torch.bool), trace=True)
+    encoding = encoder(inputs, torch.ones(1, n, dtype=torch.bool), trace=True, hard=True)
     shown = str(tree_of(encoding.trace, 0, names))
     assert cell.name(encoding.vector[0]).replace(" ", "") == shown.replace(" ", "")
 
@@ -79,9 +77,9 @@ def test_it_composes_along_the_tree_that_its_trace_shows(n, seed):
 def test_batch_mates_never_matter(lengths, seed):
     encoder = model(seed=seed, cell=LSTMCell(4))
     inputs, mask = batch(lengths, seed=seed)
-    together = encoder(inputs, mask).vector
+    together = encoder(inputs, mask, hard=True).vector
     for row, n in enumerate(lengths):
-        alone = encoder(inputs[row : row + 1, :n], mask[row : row + 1, :n]).vector
+        alone = encoder(inputs[row : row + 1, :n], mask[row : row + 1, :n], hard=True).vector
         torch.testing.assert_close(together[row], alone[0], atol=1e-9, rtol=0)
 
 
@@ -96,10 +94,10 @@ class Highest(Decision):
 
 @given(lengths=st.lists(st.integers(1, 14), min_size=1, max_size=4), seed=st.integers(0, 20))
 def test_decisions_that_are_binary_anyway_give_the_same_hard_and_soft(lengths, seed):
-    soft, hard = (model(decision=Highest(), seed=seed, hard=hard) for hard in (False, True))
+    encoder = model(decision=Highest(), seed=seed)
     inputs, mask = batch(lengths, seed=seed)
     with torch.no_grad():
-        one, two = soft(inputs, mask, trace=True), hard(inputs, mask, trace=True)
+        one, two = (encoder(inputs, mask, trace=True, hard=hard) for hard in (False, True))
     torch.testing.assert_close(one.vector, two.vector, atol=1e-9, rtol=0)
     torch.testing.assert_close(one.trace.exists, two.trace.exists, atol=0, rtol=0)
     assert one.steps.tolist() == two.steps.tolist()
@@ -107,7 +105,7 @@ def test_decisions_that_are_binary_anyway_give_the_same_hard_and_soft(lengths, s
 
 def test_it_is_for_inference_and_has_no_gradient():
     inputs, mask = batch([5])
-    assert not model()(inputs.requires_grad_(), mask).vector.requires_grad
+    assert not model()(inputs.requires_grad_(), mask, hard=True).vector.requires_grad
 
 
 def test_eval_reports_hard_decisions_beside_soft_ones(tmp_path):
@@ -125,13 +123,3 @@ def test_predict_shows_the_tree_that_was_composed():
     result = CliRunner().invoke(main, ["predict", "listops", "[MAX 2 9 ]", "--hard", "--json"])
     (answer,) = json.loads(result.stdout)
     assert answer["trees"][0].count("(") == 3
-
-
-def test_an_encoder_without_a_tree_is_named(letters_run, small_catalog):
-    trained = load(letters_run, small_catalog)
-    examples = trained.examples(trained.task.splits[-1])
-    assert trained.evaluate(examples, hard=True).total.examples == len(examples)
-    assert not trained.model.encoder.hard
-    trained.model.encoder = torch.nn.Identity()
-    with pytest.raises(CrvnnError, match="hard inference composes along a tree"):
-        trained.evaluate(examples, hard=True)

@@ -250,7 +250,7 @@ def test_half_of_a_pair_is_named(ask, pairs_run):
 def test_hard_decisions_of_an_encoder_that_makes_none_are_refused(ask, explorer):
     status, found = ask("/api/inspect", {"model": list(explorer.runs)[2], "texts": ["a"], "hard": True})
     assert status == 400
-    assert "composes along a tree" in found["error"]
+    assert "offers no hard inference" in found["error"]
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_an_encoder_without_a_trace_has_no_steps_and_no_tree(tmp_path):
     assert inspected.unknown == (False, False, True)
     with pytest.raises(InputError, match="'mine' offers no neighbours to show"):
         neighbours(trained, [1.0, 1.0])
-    with pytest.raises(CrvnnError, match="hard inference composes along a tree"):
+    with pytest.raises(CrvnnError, match="'mine' offers no hard inference"):
         inspect(trained, "c", hard=True)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from crvnn_core import ContractError, Encoder, Encoding, Head, InputError, Model
+from crvnn_core import ContractError, CrvnnError, Encoder, Encoding, Head, InputError, Model
 from crvnn_core.inference.model import Output, TokenVectors
 from crvnn_core.interfaces import Example
 from crvnn_core.training.data import PADDING, RESERVED, UNKNOWN, Tokens, collate
@@ -144,6 +144,12 @@ def test_traces_are_given_when_asked_for(task):
     assert all(encoding.trace is None for encoding in model.ask(*columns).encodings)
     for encoding in model.ask(*columns, trace=True).encodings:
         assert encoding.trace.mask.tolist() == [[True, True, True], [True, False, False]]
+
+
+def test_hard_inference_is_refused_where_the_encoder_does_not_offer_it(model):
+    with pytest.raises(CrvnnError, match="'Mean' offers no hard inference"):
+        model.ask([["a"]], hard=True)
+    assert model.training
 
 
 def test_padding_changes_no_answer():

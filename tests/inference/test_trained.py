@@ -23,6 +23,7 @@ from crvnn_core import (
     read_catalog,
     train,
 )
+from crvnn_core.inference.inspection import inspect
 from crvnn_core.trees import Tree
 from small import Letters, catalog_with, leaves, variant
 
@@ -160,6 +161,43 @@ def test_an_encoder_without_a_trace_has_no_trees(tmp_path):
     (answer,) = load(tmp_path / "run", catalog_with(encoder=Flat)).predict(["a b"])
     assert answer.trees == (None,)
     assert answer.tree is None
+
+
+class Recording(Flat):
+    """Offers hard inference, and keeps what it was called with; joins from left to right."""
+
+    hard_inference = True
+    calls: list[bool] = []  # noqa: RUF012
+
+    def forward(self, inputs, mask, *, trace=False, hard=False):
+        self.calls.append(hard)
+        encoding = super().forward(inputs, mask)
+        encoding.joins = [list(range(n - 1)) for n in mask.sum(1).tolist()]
+        return encoding
+
+
+def test_an_encoder_of_any_class_that_declares_hard_inference_is_asked_for_it(tmp_path):
+    train(variant("training.steps=1", encoder=Recording), tmp_path / "run")
+    trained = load(tmp_path / "run", catalog_with(encoder=Recording))
+    examples = trained.examples("dev")[:2]
+    for hard in (True, False):
+        Recording.calls.clear()
+        trained.predict(["a b"], hard=hard)
+        trained.evaluate(examples, hard=hard)
+        trained.trees(examples, hard=hard)
+        inspect(trained, "a b", hard=hard)
+        assert set(Recording.calls) == {hard}
+        assert len(Recording.calls) >= 4
+
+
+def test_an_encoder_without_hard_inference_is_named_with_what_it_lacks(tmp_path):
+    train(variant("training.steps=1", encoder=Flat), tmp_path / "run")
+    trained = load(tmp_path / "run", catalog_with(encoder=Flat))
+    examples = trained.examples("dev")
+    assert trained.evaluate(examples).total.examples == len(examples)
+    for ask in (trained.predict, trained.evaluate, trained.trees):
+        with pytest.raises(CrvnnError, match=r"'mine' offers no hard inference.*'hard_inference = True'"):
+            ask(["a"] if ask == trained.predict else examples, hard=True)
 
 
 # Where the model and its data are.

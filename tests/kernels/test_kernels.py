@@ -691,10 +691,9 @@ def test_steps_that_are_worked_out_again_have_the_same_gradients(catalog, name):
 @pytest.mark.parametrize("name", ["paper", "reference", "simplified-2023", "stretched", "lstm"])
 def test_hard_inference_finds_the_same_trees(catalog, name):
     encoder = encoder_of(catalog, name)
-    encoder.hard = True
-    got = encoder(*batch(), trace=True)
+    got = encoder(*batch(), trace=True, hard=True)
     with without():
-        twin = encoder(*batch(), trace=True)
+        twin = encoder(*batch(), trace=True, hard=True)
     assert_same_encoding(got, twin)
     for row, n in enumerate(LENGTHS):
         names = [f"x{i}" for i in range(n)]

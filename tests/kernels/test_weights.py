@@ -209,9 +209,8 @@ def test_two_threads_do_not_mix_their_gradients(shared):
 @pytest.mark.parametrize("how", ["in place", "data", "exchanged"])
 def test_weights_that_change_between_recursions_are_noticed(catalog, hard, how):
     encoder = encoder_of(catalog, "paper")
-    encoder.hard = hard
     inputs, mask = batch()
-    kept = encoder(inputs, mask)  # its graph lives on
+    kept = encoder(inputs, mask, hard=hard)  # its graph lives on
     with torch.no_grad():
         for layer in (encoder.cell.expand, encoder.cell.gates, encoder.scorer.convolution):
             if how == "in place":
@@ -220,9 +219,9 @@ def test_weights_that_change_between_recursions_are_noticed(catalog, hard, how):
                 layer.weight.data.mul_(0.5)
             else:
                 layer.weight = torch.nn.Parameter(layer.weight * 0.5)
-    got = encoder(inputs, mask)
+    got = encoder(inputs, mask, hard=hard)
     with without():
-        right = encoder(inputs, mask)
+        right = encoder(inputs, mask, hard=hard)
     assert_close(got.vector, right.vector)
     assert not torch.equal(kept.vector, got.vector)
 

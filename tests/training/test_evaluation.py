@@ -163,11 +163,11 @@ def test_when_memory_runs_out_an_evaluation_goes_on_in_smaller_portions(monkeypa
     whole = evaluate(assembly.model, assembly.task, examples)
     sizes = []
 
-    def narrow(model, group, device):
+    def narrow(model, group, device, hard):
         if len(group) > 3:
             raise torch.OutOfMemoryError("no memory left")
         sizes.append(len(group))
-        return facts(model, group, device)
+        return facts(model, group, device, hard)
 
     facts = evaluation._facts
     monkeypatch.setattr(evaluation, "_facts", narrow)
@@ -178,7 +178,7 @@ def test_when_memory_runs_out_an_evaluation_goes_on_in_smaller_portions(monkeypa
 
 
 def test_memory_that_does_not_suffice_for_one_example_is_a_clear_error(monkeypatch):
-    def never(model, group, device):
+    def never(model, group, device, hard):
         raise torch.OutOfMemoryError("no memory left")
 
     assembly = variant()

@@ -1,4 +1,4 @@
-"""torchtext's datasets and vectors as a task and an embedding, for those who have the extra ``torchtext``."""
+"""Datasets and vectors of torchtext as a task and an embedding; needs the extra ``torchtext``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def crvnn_embeddings() -> Iterable[Component]:
     return [
         Component(
             "torchtext",
-            "crvnn_torchtext.adapter:TorchTextVectors",
-            summary="pretrained vectors that torchtext fetches (needs the extra 'torchtext')",
+            "crvnn_torchtext.vectors:TorchTextVectors",
+            summary="pretrained vectors that torchtext downloads (needs the extra 'torchtext')",
             example={"vectors": "glove.6B.50d"},
         )
     ]
@@ -24,7 +24,7 @@ def crvnn_tasks() -> Iterable[Component]:
     return [
         Component(
             "torchtext",
-            "crvnn_torchtext.adapter:TorchTextTask",
+            "crvnn_torchtext.task:TorchTextTask",
             summary="a dataset of torchtext's (needs the extra 'torchtext')",
             example={"dataset": "trec"},
         )

@@ -1,4 +1,8 @@
-"""The built-in tasks, and the demonstration, registered exactly as a third party's would be."""
+"""The built-in tasks, trained models, and the commands ``data`` and ``demo``, registered like a third party's.
+
+Each task is a module or folder of its own: ``listops/``, ``logic/``, ``sst.py``, ``nli.py``, ``from_file/``. Shared by
+tasks that read files: ``rows.py`` and ``tokenization.py``.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +22,29 @@ def crvnn_tasks() -> Iterable[Component]:
     data = {"directory": "data"}
     return [
         Component("listops", f"{here}.listops.task:ListOps", summary="nested MIN, MAX, MED and SM of digits"),
-        Component("logic", f"{here}.logic.task:Logic", summary="how two propositions are related"),
         Component(
-            "sst2", f"{here}.sentiment:Sst2", summary="is a film review positive or negative", example=data
-        ),
-        Component("sst5", f"{here}.sentiment:Sst5", summary="a film review in five grades", example=data),
-        Component(
-            "snli", f"{here}.inference:Snli", summary="does one sentence follow from another", example=data
+            "logic",
+            f"{here}.logic.task:Logic",
+            summary="which of seven relations holds between two propositional sentences",
         ),
         Component(
-            "mnli", f"{here}.inference:Mnli", summary="the same, for sentences of many genres", example=data
+            "sst2",
+            f"{here}.sst:Sst2",
+            summary="sentiment of a film review: positive or negative",
+            example=data,
+        ),
+        Component(
+            "sst5", f"{here}.sst:Sst5", summary="sentiment of a film review in five grades", example=data
+        ),
+        Component(
+            "snli", f"{here}.nli:Snli", summary="natural language inference on image captions", example=data
+        ),
+        Component(
+            "mnli", f"{here}.nli:Mnli", summary="natural language inference on many genres", example=data
         ),
         Component(
             "from-file",
-            f"{here}.from_file:FromFile",
+            f"{here}.from_file.task:FromFile",
             summary="your own CSV, TSV or JSONL: a text or a pair, and a label",
             example={"train": "train.csv"},
         ),
@@ -42,18 +55,18 @@ def crvnn_tasks() -> Iterable[Component]:
 def crvnn_models() -> Iterable[TrainedModel]:
     here = Path(__file__).parent / "models"
     return [
-        TrainedModel("listops", str(here / "listops"), summary="ListOps, width 64, told answers alone"),
+        TrainedModel("listops", str(here / "listops"), summary="ListOps, width 64, trained on labels only"),
         TrainedModel(
             "listops-guided",
             str(here / "listops-guided"),
-            summary="ListOps, width 128, shown trees at first: sure, and so quick",
+            summary="ListOps, width 128, supervised on gold trees at first; its decisions are exactly 0 or 1",
         ),
     ]
 
 
 @hookimpl
 def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_tasks.data.command import data
+    from crvnn_tasks.data.commands import data
     from crvnn_tasks.demo import demo
 
     return [data, demo]

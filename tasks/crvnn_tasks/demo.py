@@ -1,4 +1,4 @@
-"""``crvnn demo``: from nothing to a prediction in about a minute."""
+"""``crvnn demo``: assembles, trains and queries a small model in about a minute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SETTINGS = (
     "model.width=64",
     "training.batch=64",
     "training.epochs=0",
-    "training.threads=1",  # for matrices as small as these, more threads only wait for each other
+    "training.threads=1",  # matrices this small gain nothing from more threads
     "training.accelerator=cpu",
     "training.optimizer.learning_rate=0.003",
 )
@@ -28,12 +28,12 @@ _QUESTIONS = ("[MAX 2 9 4 ]", "[MIN 8 3 7 ]", "[SM 7 5 ]", "[MAX 1 [MIN 4 6 ] 2 
 @click.command("demo")
 @click.option("--steps", default=300, show_default=True, type=click.IntRange(min=1), help="Training steps.")
 @click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything random."
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the random generators."
 )
 def demo(steps: int, seed: int) -> None:
-    """Assemble the paper's model, train it on tiny ListOps, and let it answer.
+    """Assemble the paper's model, train it on short ListOps expressions, and print its predictions.
 
-    It takes about a minute on two cores, and shows every part at work rather than a good model.
+    This takes about a minute on two cores; it shows the workflow, not the accuracy of a fully trained model.
 
     \b
     Example:
@@ -49,16 +49,16 @@ def demo(steps: int, seed: int) -> None:
     click.echo(f"   {size:,} parameters, from {', '.join(_described(assembly))}.")
     click.echo(f"2. Training for {steps} steps of {assembly.spec.training.batch} expressions ...")
     outcome = train(assembly, evaluate_splits=["dev"])
-    click.echo("3. Asking it about expressions that it has never seen ...")
+    click.echo("3. Evaluating on held-out expressions ...")
     score = outcome.results["dev"].total
-    click.echo(f"   {score.accuracy:.0%} of {score.examples} held-out expressions right (chance is 10%).")
+    click.echo(f"   {score.accuracy:.0%} accuracy on {score.examples} held-out expressions (chance is 10%).")
     _answer(assembly, _QUESTIONS)
     click.echo(
-        "\nThis was a glimpse; a model that was trained for two hours comes with the package. Next:\n"
-        "  crvnn predict listops '[MAX 1 [SM 7 5 ] 2 ]' --trees   asks it\n"
-        "  crvnn explore listops                                  shows in a browser what it does\n"
-        "  crvnn train tasks/specs/from-file.toml                 trains on a CSV file like one of yours\n"
-        "  crvnn assemble --help                                  tells how to compose a variant"
+        "\nA model that was trained for two hours comes with the package. Next:\n"
+        "  crvnn predict listops '[MAX 1 [SM 7 5 ] 2 ]' --trees   its prediction and tree for an expression\n"
+        "  crvnn explore listops                                  every step of the recursion, in a browser\n"
+        "  crvnn train tasks/specs/from-file.toml                 train on a CSV file\n"
+        "  crvnn assemble --help                                  compose a variant from other parts"
     )
 
 
@@ -74,7 +74,7 @@ def _answer(assembly: Assembly, questions: Sequence[str]) -> None:
     for question, sequence, chances in zip(questions, sequences, answers, strict=True):
         guess = int(chances.argmax())
         truth = evaluate(sequence)
-        verdict = "right" if guess == truth else f"wrong: it is {truth}"
+        verdict = "correct" if guess == truth else f"wrong: the answer is {truth}"
         click.echo(
-            f"   {question:<24} = {assembly.task.classes[guess]}   sure to {chances.max():.0%}, {verdict}"
+            f"   {question:<24} = {assembly.task.classes[guess]}   probability {chances.max():.0%}, {verdict}"
         )

@@ -11,8 +11,8 @@ import pytest
 
 from crvnn_core import Component, CrvnnError, InputError
 from crvnn_core.testing import CHECKS, run_checks
-from crvnn_tasks import from_file
-from crvnn_tasks.from_file import FromFile
+from crvnn_tasks.from_file import tables
+from crvnn_tasks.from_file.task import FromFile
 
 CSV = "text,label\nA good film,pos\nA bad film,neg\nGood!,pos\nReally bad,neg\n"
 
@@ -72,7 +72,7 @@ def test_the_format_can_be_said_where_the_name_does_not(write):
     path = write("my.data", CSV)
     assert rows(whole(path, format="csv")) == ALL
     with pytest.raises(
-        InputError, match=r"my\.data: the name does not say what this file is.*task\.format=csv"
+        InputError, match=r"my\.data: the format is not clear from the file name.*task\.format=csv"
     ):
         rows(whole(path))
 
@@ -152,7 +152,7 @@ def test_tokens_are_words_or_what_stands_between_spaces_or_characters(write, set
 def test_rare_tokens_are_no_part_of_the_vocabulary(write):
     path = write("my.csv", CSV)
     assert set(whole(path, min_count=2).vocabulary) == {"a", "bad", "film", "good"}
-    with pytest.raises(InputError, match=r"no token comes 9 times in training \(min_count\)"):
+    with pytest.raises(InputError, match=r"no token occurs 9 times in the training split \(min_count\)"):
         whole(path, min_count=9).vocabulary  # noqa: B018
 
 
@@ -232,7 +232,7 @@ def test_at_least_one_text_is_held_out_and_at_least_one_is_not(write):
 
 
 def test_a_file_of_one_text_cannot_be_shared(write):
-    with pytest.raises(InputError, match=r"too few different texts.*task\.dev_share=0"):
+    with pytest.raises(InputError, match=r"too few distinct texts.*task\.dev_share=0"):
         rows(FromFile(write("my.csv", "text,label\na,x\na,y\n")))
 
 
@@ -250,8 +250,8 @@ def test_rows_are_shared_like_examples_and_malformed_ones_are_told_of_once(write
         ("my.csv", "a,b,pos", "the row has 3 columns; the first line names 2"),
         ("my.csv", " ,pos", "'text' is empty"),
         ("my.csv", "a,", "'label' is empty"),
-        ("my.csv", '"never closed,pos', "the quotation marks do not fit: one of them never closes"),
-        ("my.csv", '"a" b,pos', "the quotation marks do not fit: ',' expected after '\"'"),
+        ("my.csv", '"never closed,pos', "a quotation mark never closes"),
+        ("my.csv", '"a" b,pos', "misplaced quotation mark: ',' expected after '\"'"),
         ("my.tsv", "a\tb\tpos", "the row has 3 columns; the first line names 2"),
         ("my.jsonl", "{", "this is not JSON: Expecting property name enclosed in double quotes (column 2)"),
         ("my.jsonl", '{"text": 5, "label": "pos"}', "'text' is a number, not a text"),
@@ -263,7 +263,7 @@ def test_rows_are_shared_like_examples_and_malformed_ones_are_told_of_once(write
             "there is no 'text'. Did you mean 'txt'? There is txt, label.",
         ),
         ("my.jsonl", '{"text": "a"}', "there is no 'label'. There is text."),
-        ("my.jsonl", '["a", "pos"]', "a line is to hold one object, not a list"),
+        ("my.jsonl", '["a", "pos"]', "each line must be one JSON object, not a list"),
         ("my.jsonl", '{"text": "\\u00ad", "label": "pos"}', "'text' is empty"),
     ],
 )
@@ -282,7 +282,11 @@ def test_a_malformed_row_is_named_by_file_and_line(write, name, row, fault):
 
 @pytest.mark.parametrize("bad_rows", ["stop", "skip"])
 @pytest.mark.parametrize(
-    ("last", "what"), [("z,pos", "one of them never closes"), ('say "no" now,pos', "',' expected after '\"'")]
+    ("last", "what"),
+    [
+        ("z,pos", "a quotation mark never closes"),
+        ('say "no" now,pos', "misplaced quotation mark: ',' expected after '\"'"),
+    ],
 )
 def test_a_quotation_mark_that_takes_in_other_rows_stops_even_where_rows_are_skipped(
     write, bad_rows, last, what
@@ -292,7 +296,7 @@ def test_a_quotation_mark_that_takes_in_other_rows_stops_even_where_rows_are_ski
     with pytest.raises(InputError) as caught:
         rows(whole(path, bad_rows=bad_rows))
     assert str(caught.value).splitlines()[0] == (
-        f"{path}:4: the quotation marks do not fit: {what}; the row that begins here would reach to line 3005."
+        f"{path}:4: {what}; the row that begins here would reach to line 3005."
     )
 
 
@@ -303,7 +307,7 @@ def test_cells_may_be_very_long(write):
 
 
 def test_a_fault_that_is_none_of_quotation_marks_is_not_called_one(write, monkeypatch):
-    monkeypatch.setattr(from_file, "_LONGEST_CELL", 100)
+    monkeypatch.setattr(tables, "_LONGEST_CELL", 100)
     path = write("my.csv", f"text,label\na,pos\nb,neg\n{'c' * 101},pos\n")
     limit = csv.field_size_limit()
     try:
@@ -322,7 +326,7 @@ def test_a_label_that_training_never_had_is_a_malformed_row(write):
     path = write("dev.csv", "text,label\na,pos\nb,postive\n")
     task = FromFile(write("my.csv", CSV.replace("pos", "positive")), dev=path)
     with pytest.raises(
-        InputError, match=r"dev\.csv:2: the label 'pos' is none of those to be learnt: neg, positive\."
+        InputError, match=r"dev\.csv:2: the label 'pos' is not one of the training labels: neg, positive\."
     ):
         rows(task, "dev")
     faults = [row.fault for row in task.rows("dev")]
@@ -367,13 +371,13 @@ def test_one_label_is_too_few(write):
             "my.csv",
             'text,label\na,good\n"b" c,bad\n',
             "only the label 'good'",
-            "line 3: the quotation marks do not",
+            "line 3: misplaced quotation mark",
         ),
         (
             "my.json",
             '[{"text": "a", "label": "x"}]\n',
             "no label",
-            "line 1: a line is to hold one object, not a list",
+            "line 1: each line must be one JSON object, not a list",
         ),
         (
             "my.jsonl",

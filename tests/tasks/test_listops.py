@@ -127,7 +127,7 @@ def test_a_token_that_does_not_fit_is_named_with_its_place(text, place, token):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "There is nothing at all."),
+        ("", "It is empty."),
         ("1 2", "There are 2 of them."),
         ("[MAX 1 2", "'[MAX' is still open: ']' is missing at the end."),
         ("[MAX 1 2 ] 3", "There are 2 of them."),
@@ -172,7 +172,7 @@ def test_users_may_write_an_expression_in_many_ways(text):
         ("[MAX 1 [MIN ] ]", "token 4, ']'", "The list '[MIN ]' is empty."),
         ("[MAX 1 ] ]", "token 4, ']'", "There is no list that it could close."),
         ("[MAX 1 2", "this is not one whole expression", "']' is missing"),
-        (" ( ) ", "this is not one whole expression", "There is nothing at all."),
+        (" ( ) ", "this is not one whole expression", "It is empty."),
     ],
 )
 def test_a_users_mistake_comes_with_advice(text, what, advice):
@@ -332,7 +332,7 @@ def test_a_range_in_which_there_is_nothing_is_an_error():
 
 
 def test_operators_too_rare_to_be_met_are_an_error(monkeypatch):
-    monkeypatch.setattr("crvnn_tasks.listops.recipe._PATIENCE", 100)
+    monkeypatch.setattr("crvnn_tasks.listops.recipe._ATTEMPTS", 100)
     with pytest.raises(
         CrvnnError, match=r"100 attempts .* for 'dev'; operator_probability = 1e-12 may be too"
     ):
@@ -414,7 +414,7 @@ def test_expressions_grow_from_epoch_to_epoch(fresh):
 
 
 def test_when_all_have_been_seen_training_repeats_them_and_held_out_splits_end(monkeypatch):
-    monkeypatch.setattr("crvnn_tasks.listops.recipe._PATIENCE", 20_000)
+    monkeypatch.setattr("crvnn_tasks.listops.recipe._ATTEMPTS", 20_000)
     tiny = ListOps(max_tokens=4, test_max_tokens=4, rows=1000)
     every = [(f"[{name}", one, two, "]") for name in NAMES for one in "0123456789" for two in "0123456789"]
     for split in ("dev", "test"):

@@ -236,9 +236,9 @@ def test_no_pair_comes_twice(made):
 
 
 def test_there_are_as_many_pairs_of_two_variables_as_there_can_be(monkeypatch):
-    monkeypatch.setattr("crvnn_tasks.logic.language._PATIENCE", 20_000)
+    monkeypatch.setattr("crvnn_tasks.logic.language._ATTEMPTS", 20_000)
     assert len(list(pairs("0", lambda pair: operations(pair) == 0))) == 36
-    with pytest.raises(CrvnnError, match="20,000 attempts made no pair"):
+    with pytest.raises(CrvnnError, match="20,000 attempts gave no pair"):
         next(pairs("0", lambda pair: False))
 
 

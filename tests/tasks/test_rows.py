@@ -4,12 +4,11 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from crvnn_core import CrvnnError, Example, InputError, UnknownNameError
 from crvnn_core.files import open_text
-from crvnn_tasks.rows import FileTask, Row, frequent_tokens, json_lines, listed, text_of, well_formed, words
+from crvnn_tasks.rows import FileTask, Row, json_lines, listed, text_of, well_formed
+from crvnn_tasks.tokenization import frequent_tokens
 
 
 class Signs(FileTask):
@@ -138,7 +137,7 @@ def test_why_a_split_is_missing_is_said_as_its_examples_would_say_it(directory):
 def test_no_file_is_missing_where_examples_are_made(tmp_path):
     task = Signs(str(tmp_path))
     assert task.why_missing("test")
-    task.made = True
+    task.generated = True
     assert task.why_missing("test") == ""
 
 
@@ -191,11 +190,11 @@ def test_malformed_rows_can_be_skipped_and_are_counted(directory, capsys):
 def test_a_file_without_a_usable_row_is_an_error(directory):
     path = directory / "train.txt"
     path.write_text("")
-    with pytest.raises(InputError, match=r"there is not one usable row in this file$"):
+    with pytest.raises(InputError, match=r"this file has no well-formed row$"):
         list(Signs(str(directory)).examples("train", 0))
     path.write_text("? a\n")
     with pytest.raises(
-        InputError, match="not one usable row in this file; the first is line 1: '\\?' is no sign"
+        InputError, match="this file has no well-formed row; the first is line 1: '\\?' is no sign"
     ):
         list(Signs(str(directory), bad_rows="skip").examples("train", 0))
 
@@ -216,47 +215,6 @@ def test_rows_before_the_first_malformed_one_are_given(tmp_path):
         next(found)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("A good film!", "a good film !"),
-        ("Don't. It's Ann's, they'll shouldn't've", "do n't . it 's ann 's , they 'll should n't 've"),
-        ("don\u2019t", "do n't"),
-        ("can't won't", "ca n't wo n't"),
-        ("10 o'clock rock'n'roll", "10 o'clock rock'n'roll"),
-        ("the dogs' 'south' 's", "the dogs ' ' south ' 's"),
-        ("1,000.5 3.5kg 2nd 1.", "1,000.5 3.5 kg 2nd 1 ."),
-        ("well-known U.S. e-mail", "well - known u . s . e - mail"),
-        ("a  b\tc\n", "a b c"),
-        ("naïve cafe\u0301 co\u00adoperate", "naïve café cooperate"),
-        ("हिन्दी में", "हिन्दी में"),
-        ("snake_case x² ...", "snake_case x² . . ."),
-        ("", ""),
-        (" \n", ""),
-    ],
-)
-def test_words(text, expected):
-    assert words(text) == tuple(expected.split())
-
-
-def test_words_can_keep_their_capitals():
-    assert words("DON'T Shout", lower=False) == ("DO", "N'T", "Shout")
-
-
-@given(st.one_of(st.text(), st.text(alphabet="nt'srevlmd o.,1-\u2019\u0301é")), st.booleans())
-def test_words_of_words_are_the_same_words(text, lower):
-    found = words(text, lower)
-    assert words(" ".join(found), lower) == found
-
-
-def test_a_long_chain_of_contractions_breaks_nothing():
-    assert len(words("a" + "'s" * 5000)) == 5001
-
-
-def test_equal_words_are_one_object():
-    assert words("a horse is a horse")[1] is words("my horse")[1]
-
-
 def test_json_lines_come_with_their_line_and_faults_as_texts(tmp_path):
     path = tmp_path / "a.jsonl"
     lines = ['{"a": 1}', "", '{"a": }', "[1]", "null", "3", '"x"', "[" * 100_000, '{"a": 2}']
@@ -265,7 +223,7 @@ def test_json_lines_come_with_their_line_and_faults_as_texts(tmp_path):
     assert (found[1], found[9]) == ({"a": 1}, {"a": 2})
     assert 2 not in found
     assert found[3] == "this is not JSON: Expecting value (column 7)"
-    assert found[4] == "a line is to hold one object, not a list"
+    assert found[4] == "each line must be one JSON object, not a list"
     assert [found[line].rpartition("not ")[2] for line in (5, 6, 7)] == ["null", "a number", "a text"]
     assert found[8].startswith("this JSON cannot be read")
 

@@ -79,13 +79,13 @@ EXCLUDED = {
 #: Components that need files, or a network: the tests of each, which have them, put it through its contract.
 ELSEWHERE = {
     ("embedding", "glove"): "plugins/test_embeddings.py",
-    ("embedding", "torchtext"): "torchtext/test_adapter.py",
+    ("embedding", "torchtext"): "torchtext/test_vectors.py",
     ("task", "from-file"): "tasks/test_from_file.py",
-    ("task", "mnli"): "tasks/test_inference.py",
-    ("task", "snli"): "tasks/test_inference.py",
-    ("task", "sst2"): "tasks/test_sentiment.py",
-    ("task", "sst5"): "tasks/test_sentiment.py",
-    ("task", "torchtext"): "torchtext/test_adapter.py",
+    ("task", "mnli"): "tasks/test_nli.py",
+    ("task", "snli"): "tasks/test_nli.py",
+    ("task", "sst2"): "tasks/test_sst.py",
+    ("task", "sst5"): "tasks/test_sst.py",
+    ("task", "torchtext"): "torchtext/test_task.py",
 }
 #: Packages that not everyone has, by the component that needs them.
 NEEDED = {("observer", "tensorboard"): "tensorboard"}

@@ -1,1 +1,1 @@
-"""The data of the tasks: ``crvnn data make``, ``get`` and ``check``."""
+"""The command group ``crvnn data``: generating, downloading and checking the data of the tasks."""

@@ -1,4 +1,4 @@
-"""``crvnn data make``: files of made-up rows, the same bytes from the same seed. Nothing here imports torch."""
+"""``crvnn data make``: files of generated rows, the same bytes for the same seed. Does not import torch."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from crvnn_tasks.logic.language import MOST_OPERATIONS, pairs, row_text
 from crvnn_tasks.logic.language import operations as count_operations
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: A row's label, its text as it is written, and the tokens of each of its sequences.
+#: A generated row: its label, its text as written to the file, and the tokens of each of its sequences.
 Made = tuple[str, str, Sequence[Sequence[str]]]
 
-_USUAL = 100  # tokens: what most experiments are limited to
+_USUAL = 100  # tokens: the limit of most experiments
 
 
 @frozen
 class Summary:
-    """What was written."""
+    """Statistics of the rows that were written."""
 
     lengths: Counter[int]  # sequences of so many tokens
     labels: Counter[str]
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.labels.total()
 
     @property
     def mean(self) -> float:
-        """Tokens of a sequence."""
+        """Mean number of tokens of a sequence."""
         return sum(length * count for length, count in self.lengths.items()) / self.lengths.total()
 
     @property
     def median(self) -> float:
-        """Tokens of a sequence."""
+        """Median number of tokens of a sequence."""
         total = self.lengths.total()
         return (self._at((total - 1) // 2) + self._at(total // 2)) / 2
 
@@ -60,7 +60,7 @@ class Summary:
         return few / self.lengths.total()
 
     def _at(self, place: int) -> int:
-        """The length at a place in their order."""
+        """The length at an index of the sorted lengths."""
         for length in sorted(self.lengths):
             place -= self.lengths[length]
             if place < 0:
@@ -68,7 +68,7 @@ class Summary:
         raise IndexError(place)
 
     def plain(self) -> dict[str, Any]:
-        """For machines."""
+        """The statistics as a JSON object."""
         tokens = {"mean": self.mean, "median": self.median, f"at_most_{_USUAL}": self.usual}
         return {"rows": self.rows, "tokens": tokens, "labels": dict(sorted(self.labels.items()))}
 
@@ -81,7 +81,7 @@ class Summary:
 
 @click.group("make")
 def make() -> None:
-    """Make rows of a language that has a recipe."""
+    """Generate rows of ListOps or propositional logic."""
 
 
 def _shared_options(command: F) -> F:
@@ -91,17 +91,21 @@ def _shared_options(command: F) -> F:
             "--out",
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
-            help="Where to write; packed if it ends in .gz. By default, to standard output.",
+            help="File to write, gzipped if it ends in .gz; standard output by default.",
         ),
         click.option(
-            "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything random."
+            "--seed",
+            default=0,
+            show_default=True,
+            type=click.IntRange(min=0),
+            help="Seed of the random generator.",
         ),
         click.option(
             "--rows",
             default=100_000,
             show_default=True,
             type=click.IntRange(min=1),
-            help="How many, all different.",
+            help="Number of rows, all distinct.",
         ),
     ):
         command = option(command)
@@ -111,35 +115,45 @@ def _shared_options(command: F) -> F:
 @make.command("listops")
 @_shared_options
 @click.option(
-    "--min-tokens", default=0, show_default=True, type=click.IntRange(min=0), help="Of an expression."
+    "--min-tokens",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Fewest tokens of an expression.",
 )
 @click.option(
     "--max-tokens",
     default=0,
     show_default=True,
     type=click.IntRange(min=0),
-    help="Of an expression; 0 for no limit.",
-)
-@click.option("--min-arguments", default=2, show_default=True, type=int, help="Of an operator.")
-@click.option("--max-arguments", default=5, show_default=True, type=int, help="Of an operator.")
-@click.option(
-    "--max-depth", default=20, show_default=True, type=int, help="From here on there are only digits."
+    help="Most tokens of an expression; 0 for no limit.",
 )
 @click.option(
-    "--operator-probability", default=0.25, show_default=True, type=float, help="Where a digit could stand."
+    "--min-arguments", default=2, show_default=True, type=int, help="Fewest arguments of an operator."
+)
+@click.option(
+    "--max-arguments", default=5, show_default=True, type=int, help="Most arguments of an operator."
+)
+@click.option(
+    "--max-depth", default=20, show_default=True, type=int, help="Depth at which all arguments are digits."
+)
+@click.option(
+    "--operator-probability",
+    default=0.25,
+    show_default=True,
+    type=float,
+    help="Of an operator rather than a digit as an argument.",
 )
 @click.option(
     "--split",
     type=click.Choice(["train", "dev", "test"]),
-    help="Only what the task 'listops' has in this split, so that rows for testing are never trained on.",
+    help="Only expressions of this split of the task 'listops'; the splits are disjoint.",
 )
-@click.option(
-    "--brackets", is_flag=True, help="Write round parentheses around all parts, as the published files do."
-)
+@click.option("--brackets", is_flag=True, help="Write the round parentheses of the published files.")
 def make_listops(
     rows: int, seed: int, out: Path | None, as_json: bool, split: str | None, brackets: bool, **recipe: Any
 ) -> None:
-    """Make ListOps expressions: rows of an answer, a tab and an expression.
+    """Generate ListOps expressions: rows of a label, a tab and an expression.
 
     The defaults are those of the published set, of all lengths.
 
@@ -179,12 +193,11 @@ def _as_range(ctx: click.Context, parameter: click.Parameter, value: str) -> ran
     show_default=True,
     metavar="N[-M]",
     callback=_as_range,
-    help="Of the longer sentence; 12 stands for more, too.",
+    help="Number of operations of the longer sentence; 12 stands for 12 or more.",
 )
 def make_logic(rows: int, seed: int, out: Path | None, as_json: bool, operations: range) -> None:
-    """Make pairs of logical sentences: rows of a relation and two sentences, with tabs between them.
-
-    They are made as the published ones were.
+    """Generate pairs of logical sentences, distributed as the published ones: rows of a relation, a tab, a sentence,
+    a tab and a sentence.
 
     \b
     Examples:
@@ -199,10 +212,10 @@ def make_logic(rows: int, seed: int, out: Path | None, as_json: bool, operations
 
 
 def _finish(found: Iterable[Made], rows: int, seed: int, out: Path | None, as_json: bool) -> None:
-    """Write the rows, and say what was written."""
+    """Write the rows, and print their statistics."""
     if as_json and out is None:
         raise click.UsageError(
-            "--json needs --out FILE: standard output cannot hold both the rows and the result."
+            "--json needs --out FILE: standard output cannot have both the rows and the result."
         )
     summary = write_rows(found, rows, out)
     if as_json:
@@ -212,25 +225,25 @@ def _finish(found: Iterable[Made], rows: int, seed: int, out: Path | None, as_js
 
 
 def write_rows(found: Iterable[Made], rows: int, out: Path | None) -> Summary:
-    """Write so many rows, whole or, into a file, not at all."""
+    """Write ``rows`` rows and return their statistics; a file is written completely or not at all."""
     lengths: Counter[int] = Counter()
     labels: Counter[str] = Counter()
     with _opened(out) as file:
-        for label, text, sequences in _watched(islice(found, rows), rows, out):
+        for label, text, sequences in _with_progress(islice(found, rows), rows, out):
             file.write(f"{label}\t{text}\n".encode())
             labels[label] += 1
             lengths.update(map(len, sequences))
         made = labels.total()
         if made < rows:
             raise CrvnnError(
-                f"there seem to be only {made:,} different rows like this; ask for --rows {made}, or others"
+                f"only {made:,} distinct rows of this kind were found; use --rows {made}, or other settings"
             )
     return Summary(lengths, labels)
 
 
 @contextlib.contextmanager
 def _opened(out: Path | None) -> Iterator[IO[bytes]]:
-    """Where rows go: standard output, or a file that appears when all of them are there."""
+    """Standard output, or a file that appears under its name when it is complete."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -238,13 +251,13 @@ def _opened(out: Path | None) -> Iterator[IO[bytes]]:
     with replacing(out) as path, path.open("wb") as file:
         if out.suffix != ".gz":
             yield file
-        else:  # without a name or a time, equal rows are equal bytes
+        else:  # no name and no time in the header, so that equal rows are equal bytes
             with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
                 yield packed  # type: ignore[misc]
 
 
-def _watched(found: Iterable[Made], rows: int, out: Path | None) -> Iterator[Made]:
-    """The rows, with a bar on a terminal unless they go there themselves; in a pipe, silence."""
+def _with_progress(found: Iterable[Made], rows: int, out: Path | None) -> Iterator[Made]:
+    """The rows, with a progress bar if standard error is a terminal and the rows are not printed on it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -252,7 +265,7 @@ def _watched(found: Iterable[Made], rows: int, out: Path | None) -> Iterator[Mad
     if not console.is_terminal or (out is None and sys.stdout.isatty()):
         yield from found
         return
-    columns = (TextColumn("making rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("generating rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=rows)
         for number, made in enumerate(found, 1):

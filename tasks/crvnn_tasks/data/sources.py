@@ -1,7 +1,7 @@
-"""Where the published files are, and how they are recognised.
+"""The published files: their URLs and checksums.
 
-The checksums of archives are those by which other public projects recognise them; those of the logic files were
-computed from copies. The publishers list none, and a file without one here has none to be compared with.
+The publishers list no checksums. Those of the archives are the ones that other public projects use; those of the logic
+files were computed from copies. A file without one is compared with what was downloaded first (``checksums.py``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from attrs import frozen
 
 @frozen
 class Part:
-    """A file to fetch, which is wanted itself, or a zip archive with wanted ``members``."""
+    """A file to download: either a data file itself, or a zip archive with ``members`` to extract."""
 
     url: str
     sha256: str = ""
@@ -19,12 +19,12 @@ class Part:
 
     @property
     def file(self) -> str:
-        """What it is called."""
+        """Its name, from the URL."""
         return self.url.rpartition("/")[2]
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """The files to end with."""
+        """The names of the data files that it provides."""
         return self.members or (self.file,)
 
 
@@ -49,7 +49,7 @@ _LOGIC_SUMS = (  # of train0, train1, ...
     "cfeced4bcf2c4364fec121b1c97cbd59a535a377d6123bd280400d627da9ec4c",
 )
 
-#: What can be fetched, by name.
+#: The data sets of ``crvnn data get``, by name.
 DATASETS: dict[str, tuple[Part, ...]] = {
     "listops": tuple(Part(f"{_LISTOPS}/{split}_d20s.tsv") for split in ("train", "test")),
     "logic": (
@@ -81,7 +81,7 @@ DATASETS: dict[str, tuple[Part, ...]] = {
             ),
         ),
     ),
-    "glove": (  # stays packed, as it is read
+    "glove": (  # is read without unpacking
         Part(
             "https://nlp.stanford.edu/data/glove.840B.300d.zip",
             "c06db255e65095393609f19a4cfca20bf3a71e20cc53e892aafa490347e3849f",
@@ -95,5 +95,5 @@ DATASETS: dict[str, tuple[Part, ...]] = {
         ),
     ),
 }
-#: Tasks that read the files of another name.
+#: Tasks whose data set has another name.
 SAME = {"sst2": "sst", "sst5": "sst"}

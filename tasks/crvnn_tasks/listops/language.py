@@ -1,4 +1,4 @@
-"""The language of ListOps: its tokens, what expressions mean, and how they are written. Nothing here needs torch."""
+"""The language of ListOps: tokens, evaluation, spelling and gold trees of expressions. Does not import torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _median(numbers: Sequence[int]) -> int:
 
 
 def evaluate(tokens: Sequence[str]) -> int:
-    """The answer to an expression; an error that says which token is wrong."""
+    """The value of an expression; ``InputError`` names the first wrong token."""
     stack: list[tuple[str, list[int]]] = [("", [])]
     for place, token in enumerate(tokens, 1):
         if token in OPERATORS:
@@ -46,7 +46,7 @@ def evaluate(tokens: Sequence[str]) -> int:
 
 
 def _misfit(token: str, opened: str) -> str:
-    """Why a token cannot stand where it stands, inside the list that was opened last."""
+    """Why a token is not allowed here, inside the innermost open list."""
     if token == "]":
         return f"The list '{opened} ]' is empty." if opened else "There is no list that it could close."
     if token.isdecimal() and len(token) > 1:
@@ -55,11 +55,11 @@ def _misfit(token: str, opened: str) -> str:
 
 
 def _unfinished(stack: Sequence[tuple[str, list[int]]]) -> str:
-    """What is missing, or too much, at the end of an expression."""
+    """What is missing or superfluous at the end of an expression."""
     if len(stack) > 1:
         missing = " ".join("]" * min(len(stack) - 1, 10))
         return f"'{stack[-1][0]}' is still open: '{missing}' is missing at the end."
-    return f"There are {len(stack[0][1])} of them." if stack[0][1] else "There is nothing at all."
+    return f"There are {len(stack[0][1])} of them." if stack[0][1] else "It is empty."
 
 
 def _around(tokens: Sequence[str], place: int, reach: int = 12) -> str:
@@ -75,14 +75,14 @@ _TOKEN = re.compile(r"\[\s*[^\s\[\]()]*|\]|[^\s\[\]()]+")
 
 
 def tokenize(text: str) -> tuple[str, ...]:
-    """A text as tokens: brackets may touch their neighbours, case does not matter, round parentheses are left out."""
+    """The tokens of a text: spaces around brackets are optional, case is ignored, round parentheses are dropped."""
     return tuple("".join(token.split()).upper() for token in _TOKEN.findall(text))
 
 
 def bracketed(tokens: Sequence[str]) -> str:
-    """An expression with the round parentheses of the published files: every argument joins all that is before it."""
+    """An expression with the round parentheses of the published files, a left-branching binary tree of each list."""
     written: list[str] = []
-    begun: list[int] = []  # where the lists that are open begin
+    begun: list[int] = []  # starts of the open lists
     for token in tokens:
         written.append(token)
         if token in OPERATORS:
@@ -99,9 +99,9 @@ def bracketed(tokens: Sequence[str]) -> str:
 
 
 def gold_tree(tokens: Sequence[str]) -> Tree:
-    """The tree of the published files: within a list, every argument joins all that is before it."""
+    """The tree of the published files: left-branching within a list."""
     nodes: list[Node] = []
-    begun: list[int] = []  # where the lists that are open begin
+    begun: list[int] = []  # starts of the open lists
     for place, token in enumerate(tokens):
         start = place
         if token == "]":
@@ -115,7 +115,7 @@ def gold_tree(tokens: Sequence[str]) -> Tree:
 
 
 def lists(tokens: Sequence[str]) -> frozenset[tuple[int, int]]:
-    """Where each list begins and ends: what must be together in any order of reading."""
+    """Start and end of each list: the constituents of every tree that evaluates the expression rightly."""
     found: list[tuple[int, int]] = []
     begun: list[int] = []
     for place, token in enumerate(tokens):
@@ -127,6 +127,6 @@ def lists(tokens: Sequence[str]) -> frozenset[tuple[int, int]]:
 
 
 def split_of(tokens: Sequence[str]) -> str:
-    """Which split an expression belongs to: its own text decides, so no split ever meets another's."""
+    """The split of a generated expression, by a hash of its text: 90% train, 5% dev, 5% test."""
     share = zlib.crc32(" ".join(tokens).encode()) % 20
     return {0: "dev", 1: "test"}.get(share, "train")

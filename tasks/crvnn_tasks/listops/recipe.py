@@ -1,7 +1,7 @@
-"""ListOps expressions by the published recipe, and by others like it. Nothing here needs torch.
+"""Generator of ListOps expressions, with the published parameters as defaults. Does not import torch.
 
-The recipe (Nangia and Bowman, 2018): at a depth below 20, an operator with probability 0.25 and otherwise a digit;
-two to five arguments; no expression twice.
+Nangia and Bowman (2018): at a depth below 20, an operator with probability 0.25 and otherwise a digit; two to five
+arguments; no duplicates.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.float64]
 
 _NAMES = tuple(OPERATORS)
-_PATIENCE = 200_000  # attempts at a new expression before giving up
+_ATTEMPTS = 200_000  # at a new expression before giving up
 _SHORTEST = 4  # tokens of "[MAX 1 2 ]"
-_LONGEST_MEAN = 1000  # tokens on average, beyond which some expressions would fill the memory
+_LONGEST_MEAN = 1000  # expected tokens, above which single expressions could exhaust memory
 
 
 @frozen(kw_only=True, slots=False)
 class Recipe:
-    """How expressions are made; the defaults are the published ones. 0 tokens are no limit."""
+    """The parameters of the generator; ``max_tokens`` of 0 is no limit."""
 
     min_tokens: int = 0
     max_tokens: int = 0
@@ -64,24 +64,24 @@ class Recipe:
         return self.max_tokens or math.inf
 
     def mean_tokens(self) -> float:
-        """What an expression has on average, single digits included, were its length not limited."""
+        """The expected length of an expression or single digit without a limit on it."""
         mean = 1.0
         for _ in range(self.max_depth - 1):
             below = 2 + mean * (self.min_arguments + self.max_arguments) / 2
             mean = 1 - self.operator_probability + self.operator_probability * below
-            if mean > 1e9:  # useless already, and on its way to infinity
+            if mean > 1e9:  # large enough, and diverging
                 break
         return mean
 
     def draw(self, generator: random.Random) -> list[str]:
-        """One expression or a single digit, which ``fits`` or not."""
+        """Draw an expression or a single digit; the caller checks whether it ``fits``."""
         if self.min_tokens > _SHORTEST and self.max_tokens:
             return self._lengths.draw(generator)
-        # Nothing but random() is used: it alone is promised to stay the same in later versions of Python.
+        # Only random() is used: Python guarantees that it alone stays the same between versions.
         chance, limit = generator.random, self._most
         choices = self.max_arguments - self.min_arguments + 1
         tokens: list[str] = []
-        missing = [1]  # arguments of every list that is open, from the outermost
+        missing = [1]  # arguments still to come of each open list, outermost first
         while missing and len(tokens) <= limit:
             if missing[-1]:
                 missing[-1] -= 1
@@ -97,11 +97,11 @@ class Recipe:
         return tokens
 
     def fits(self, tokens: Sequence[str]) -> bool:
-        """Whether this is an expression, and of a length that is wanted."""
+        """Whether this is an expression (not a digit) of an allowed length."""
         return len(tokens) > 1 and self.spans(len(tokens))
 
     def spans(self, length: int) -> bool:
-        """Whether a length is wanted."""
+        """Whether a length is within the limits."""
         return self.min_tokens <= length <= self._most
 
     @cached_property
@@ -110,7 +110,7 @@ class Recipe:
 
 
 def _check_shape(recipe: Recipe) -> None:
-    """Refuse settings that make no trees."""
+    """``ValueError`` for settings that give no trees."""
     if recipe.max_depth < 2:
         raise ValueError(f"max_depth must be at least 2, not {recipe.max_depth}")
     if not 0 < recipe.operator_probability < 1:
@@ -124,11 +124,11 @@ def _check_shape(recipe: Recipe) -> None:
 
 
 class Lengths:
-    """Makes expressions of a range of lengths, each as likely as the recipe has it among all of that range.
+    """Samples expressions from the recipe's distribution conditioned on a range of lengths.
 
-    Waiting for long ones would take too long: of 100,000, about seven have 900 to 1000 tokens. So the chance of
-    every length is computed first, for every depth and number of arguments, and an expression is grown from its
-    outermost list inwards, each part with a length drawn by these chances.
+    Rejection sampling would take too long: of 100,000 expressions, about seven have 900 to 1000 tokens. The probability
+    of every length is computed first, for every depth and number of arguments, by convolution; an expression is then
+    sampled top-down, the length of each argument from these probabilities.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -136,12 +136,12 @@ class Lengths:
 
         self.recipe = recipe
         size = recipe.max_tokens + 1
-        depth = min(recipe.max_depth, size // 3 + 2)  # every level takes three tokens at least
+        depth = min(recipe.max_depth, size // 3 + 2)  # every level adds at least three tokens
         kinds = range(recipe.min_arguments, recipe.max_arguments + 1)
         one = np.zeros(size)
         one[1] = 1.0
-        self.one: list[Array] = [one]  # by levels below it: the chances of an argument's length
-        self.many: list[list[Array]] = []  # by levels below and number: of several arguments' length together
+        self.one: list[Array] = [one]  # by levels below it: the distribution of an argument's length
+        self.many: list[list[Array]] = []  # by levels below and number: of several arguments' total length
         for _ in range(depth - 1):
             together = [np.eye(1, size)[0]]
             for _ in range(recipe.max_arguments):
@@ -161,14 +161,14 @@ class Lengths:
             )
 
     def draw(self, generator: random.Random) -> list[str]:
-        """One expression."""
+        """Draw one expression."""
         tokens: list[str] = []
         length = self.recipe.min_tokens + _pick(self.wanted, generator)
         self._grow(length, len(self.many), tokens, generator)
         return tokens
 
     def _grow(self, length: int, levels: int, tokens: list[str], generator: random.Random) -> None:
-        """Append an argument of this length, with at most so many levels below it."""
+        """Append an argument of this length with at most this many levels below it."""
         if length == 1:
             tokens.append(DIGITS[int(generator.random() * 10)])
             return
@@ -181,14 +181,14 @@ class Lengths:
         tokens.append("]")
 
     def _count(self, room: int, levels: int, generator: random.Random) -> int:
-        """How many arguments share the room."""
+        """Draw the number of arguments, given their total length."""
         import numpy as np
 
         least = self.recipe.min_arguments
         return least + _pick(np.cumsum([chances[room] for chances in self.many[levels][least:]]), generator)
 
     def _part(self, room: int, missing: int, levels: int, generator: random.Random) -> int:
-        """How much of the room the first of the missing arguments takes."""
+        """Draw the length of the next argument, given the total length and number of those that are missing."""
         one, all_, others = self.one[levels], self.many[levels][missing], self.many[levels][missing - 1]
         digit = generator.random() * all_[room] < one[1] * others[room - 1]
         if digit or room < _SHORTEST:
@@ -198,16 +198,16 @@ class Lengths:
 
 
 def _pick(sums: Array, generator: random.Random) -> int:
-    """A place, drawn by weights of which these are the running sums; never one without weight."""
+    """Draw an index by weights, given as their cumulative sums; never one of weight 0."""
     return int(sums.searchsorted(sums[-1] * (1 - generator.random())))
 
 
 def expressions(recipe: Recipe, seed: str, split: str = "") -> Iterator[tuple[str, ...]]:
-    """Different expressions, of one split or of any; they end when many attempts in a row gave nothing new."""
+    """Distinct expressions, of one split or of any; ends after 200,000 attempts in a row without a new one."""
     generator = random.Random(seed)
     seen: set[bytes] = set()
     misses = 0
-    while misses < _PATIENCE:
+    while misses < _ATTEMPTS:
         misses += 1
         tokens = recipe.draw(generator)
         if not recipe.fits(tokens) or not (tokens := _of_split(tokens, split, generator)):
@@ -221,7 +221,7 @@ def expressions(recipe: Recipe, seed: str, split: str = "") -> Iterator[tuple[st
         lengths = f"at most {recipe.max_tokens}" if recipe.max_tokens else f"at least {recipe.min_tokens}"
         where = f" for '{split}'" if split else ""
         raise CrvnnError(
-            f"{_PATIENCE:,} attempts made no ListOps expression of {lengths} tokens{where}; "
+            f"{_ATTEMPTS:,} attempts made no ListOps expression of {lengths} tokens{where}; "
             f"operator_probability = {recipe.operator_probability} may be too small"
         )
 
@@ -244,7 +244,7 @@ def _of_split(tokens: list[str], split: str, generator: random.Random) -> list[s
 
 
 def expressions_again(recipe: Recipe, seed: str, split: str, count: int) -> Iterator[tuple[str, ...]]:
-    """So many expressions: different ones while there are any, and then the same ones as they come."""
+    """``count`` expressions: distinct ones while there are any, then with repetition."""
     made = 0
     for tokens in islice(expressions(recipe, seed, split), count):
         made += 1

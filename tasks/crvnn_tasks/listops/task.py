@@ -36,27 +36,27 @@ _RANGES = (10, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # the
 
 
 class ListOps(FileTask):
-    """Nested lists such as ``[MAX 2 9 [MIN 4 7 ] 0 ]``, made by the published recipe or read from the published files.
+    """Nested lists such as ``[MAX 2 9 [MIN 4 7 ] 0 ]``, generated as published or read from the published files.
 
-    Made ones are split by their own text, so that no seed and no number of epochs ever shows training an expression
-    of another split. Results are reported by length: ``1-10``, ``11-20``, ``21-50``, ``51-100``, then by hundreds,
+    A hash of each generated expression decides its split, so that the splits are disjoint whatever the seed and the
+    number of epochs. Results are reported by length: ``1-10``, ``11-20``, ``21-50``, ``51-100``, then by hundreds,
     and ``1001+``; the first number of a name gives the order.
 
-    :param directory: where the published ``train_d20s.tsv`` and ``test_d20s.tsv`` are; empty to make expressions.
-    :param rows: training expressions in an epoch (of the files, all).
+    :param directory: where the published ``train_d20s.tsv`` and ``test_d20s.tsv`` are; empty to generate expressions.
+    :param rows: training expressions per epoch; ignored with ``directory``.
     :param held_out: expressions in each of the development and test splits; with ``directory``, the first rows of
         the training file are for development, however long, and all of the test file is for testing.
-    :param fresh: make new training expressions for every epoch, rather than the same ones in another order.
-    :param min_tokens: shorter expressions are left out of training (and of made development rows).
-    :param max_tokens: longer expressions are left out of training (and of made development rows); 0 for no limit.
-    :param test_min_tokens: shorter expressions are left out of testing.
-    :param test_max_tokens: longer expressions are left out of testing; 0 for no limit.
-    :param growing: the most tokens in the first, second, ... epoch, as a curriculum; afterwards ``max_tokens``.
-    :param max_depth: from this depth on there are only digits.
-    :param operator_probability: of an operator where a digit could stand.
-    :param min_arguments: of an operator, at least.
-    :param max_arguments: of an operator, at most.
-    :param bad_rows: stop at a malformed row of a file, or skip it and say how many were skipped.
+    :param fresh: generate new training expressions for every epoch, rather than reshuffle the same ones.
+    :param min_tokens: shorter expressions are omitted from training (and generated development rows).
+    :param max_tokens: longer expressions are omitted from training (and generated development rows); 0 for no limit.
+    :param test_min_tokens: shorter expressions are omitted from the test split.
+    :param test_max_tokens: longer expressions are omitted from the test split; 0 for no limit.
+    :param growing: a curriculum: the maximal length in the first, second, ... epoch; afterwards ``max_tokens``.
+    :param max_depth: at this depth all arguments are digits.
+    :param operator_probability: of an operator rather than a digit as an argument.
+    :param min_arguments: the fewest arguments of an operator.
+    :param max_arguments: the most arguments of an operator.
+    :param bad_rows: stop at a malformed row of a file, or skip it and report how many were skipped.
     """
 
     vocabulary = VOCABULARY
@@ -78,7 +78,7 @@ class ListOps(FileTask):
         max_tokens: int = 100,
         test_min_tokens: int = 0,
         test_max_tokens: int = 0,
-        growing: list[int] = [],  # noqa: B006  (never changed, and a spec can write it)
+        growing: list[int] = [],  # noqa: B006  (never mutated, and TOML has lists only)
         max_depth: int = 20,
         operator_probability: float = 0.25,
         min_arguments: int = 2,
@@ -88,7 +88,7 @@ class ListOps(FileTask):
         super().__init__(directory, bad_rows)
         if rows < 1 or held_out < 1:
             raise ValueError(f"rows and held_out must be at least 1, not {rows} and {held_out}")
-        self.made = not directory
+        self.generated = not directory
         self.count, self.held_out, self.fresh, self.growing = rows, held_out, fresh, tuple(growing)
         recipe = Recipe(
             min_tokens=min_tokens,
@@ -100,7 +100,7 @@ class ListOps(FileTask):
         )
         try:
             testing = attrs.evolve(recipe, min_tokens=test_min_tokens, max_tokens=test_max_tokens)
-        except ValueError as error:  # about the tokens: the rest was found right above
+        except ValueError as error:  # about the number of tokens: all else was validated above
             raise ValueError(f"test_{error}") from None
         self.recipes = {"train": recipe, "dev": recipe, "test": testing}
         for limit in self.growing:
@@ -109,14 +109,14 @@ class ListOps(FileTask):
 
     @cached_property
     def splits(self) -> Sequence[str]:  # type: ignore[override]
-        """All of them when they are made, and those whose files are there when they are read."""
-        return tuple(self.files) if self.made else super().splits
+        """All splits if they are generated, otherwise those whose files exist."""
+        return tuple(self.files) if self.generated else super().splits
 
     def examples(self, split: str, seed: int) -> Iterator[Example]:
         recipe = self.recipes[split]
-        if self.made and split == "train":
+        if self.generated and split == "train":
             return self._training(recipe, seed, 0)
-        if self.made:
+        if self.generated:
             return map(_example, islice(expressions(recipe, f"{split} {seed}", split), self.held_out))
         rows = super().examples(split, seed)
         if split == "dev":
@@ -128,7 +128,7 @@ class ListOps(FileTask):
         recipe = self.recipes["train"]
         if number < len(self.growing):
             recipe = attrs.evolve(recipe, max_tokens=self.growing[number])
-        if self.made and self.fresh:
+        if self.generated and self.fresh:
             return self._training(recipe, seed, number)
         return [example for example in super().epoch(seed, number) if recipe.spans(len(example.sequences[0]))]
 
@@ -142,7 +142,7 @@ class ListOps(FileTask):
         return islice(super().rows(split), first, last)
 
     def parse(self, path: Path) -> Iterator[Row]:
-        """Rows of a label and an expression, in either order, with or without a line of names above them."""
+        """Rows of a label and an expression, in either order; a header line is optional."""
         with open_text(path) as file:
             for number, line in enumerate(file, 1):
                 if number > 1 or re.search(r"[\d\[\]]", line) or not line.strip():
@@ -155,21 +155,21 @@ class ListOps(FileTask):
         return f"{first}-{_RANGES[place]}" if place < len(_RANGES) else f"{first}+"
 
     def gold(self, example: Example) -> tuple[Tree | None, ...]:
-        """The tree of the published files; inside a list its order, from left to right, is a convention."""
+        """The tree of the published files, which is left-branching within a list by convention."""
         return tuple(map(gold_tree, example.sequences))
 
     def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
-        """The lists."""
+        """The span of every list."""
         return tuple(map(lists, example.sequences))
 
     def tokenize(self, text: str) -> tuple[str, ...]:
-        """A user's text as tokens; an error unless it is one whole expression."""
+        """The tokens of a user's text; ``InputError`` unless it is one well-formed expression."""
         tokens = tokenize(text)
         evaluate(tokens)
         return tokens
 
     def head(self, width: int, dropout: float) -> nn.Module:
-        """A single layer, as the paper has for ListOps."""
+        """A single linear layer, as in the paper for ListOps."""
         return Head(width, len(self.classes), layers=1, dropout=dropout)
 
 

@@ -1,9 +1,9 @@
-"""The language of propositional inference: sentences, their truth tables, and pairs made by the published recipe.
+"""The language of propositional logic: sentences, their truth tables, gold trees, and the generator of pairs.
 
-The recipe (Bowman, Potts and Manning, 2015): a pair uses four of six variables. A part of a sentence is, with
+Generator (Bowman, Potts and Manning, 2015): a pair uses four of six variables. A part of a sentence is, with
 probability 4/9 and at most three deep, two parts joined by ``and`` or ``or``, and otherwise a variable; with
-probability 1/3 it is negated. No sentence is true everywhere or nowhere, and no pair comes twice.
-Nothing here needs torch.
+probability 1/3 it is negated. No sentence is a tautology or a contradiction, and no pair occurs twice.
+Does not import torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OPERATORS = ("and", "or", "not")
 VOCABULARY = ("(", ")", *OPERATORS, *VARIABLES)
 #: Equivalence, forward and reverse entailment, negation, alternation, cover, independence.
 RELATIONS = ("=", "<", ">", "^", "|", "v", "#")
-#: The largest number of operations that is told apart: it stands for all that have more, too.
+#: The largest number of operations that is distinguished: it stands for more operations, too.
 MOST_OPERATIONS = 12
 
 Pair = tuple[tuple[str, ...], ...]
@@ -30,9 +30,9 @@ _JOINED = 4 / 9
 _NEGATED = 1 / 3
 _DEPTH = 3
 _LEFT_OUT = 2  # of the variables
-_PATIENCE = 200_000  # attempts at a new pair before giving up
+_ATTEMPTS = 200_000  # at a new pair before giving up
 
-# A set of worlds is a number with a bit for each of the 64 ways in which six variables can be true or false.
+# A truth table is an integer with one bit for each of the 64 assignments of six variables (possible worlds).
 _WORLDS = 2 ** len(VARIABLES)
 EVERYWHERE = 2**_WORLDS - 1
 _TRUE_IN = {
@@ -42,7 +42,7 @@ _TRUE_IN = {
 
 
 def worlds(sentence: Sequence[str]) -> int:
-    """The worlds in which a sentence is true, as bits."""
+    """The truth table of a sentence: the worlds in which it is true, as bits."""
     try:
         found, end = _worlds(sentence, 0)
     except (KeyError, IndexError):
@@ -56,7 +56,7 @@ def worlds(sentence: Sequence[str]) -> int:
 
 
 def _worlds(sentence: Sequence[str], place: int) -> tuple[int, int]:
-    """The worlds of the part that begins at a place, and where it ends."""
+    """The truth table of the subformula that begins at a place, and where it ends."""
     if sentence[place] != "(":
         return _TRUE_IN[sentence[place]], place + 1
     if sentence[place + 1] == "not":
@@ -76,7 +76,7 @@ def _closed(sentence: Sequence[str], place: int) -> int:
 
 
 def relation(left: int, right: int) -> str:
-    """How two sets of worlds lie to each other, neither of them empty or everything."""
+    """The natural-logic relation of two truth tables, neither a tautology nor a contradiction."""
     if left == right:
         return "="
     apart, everything = not left & right, left | right == EVERYWHERE
@@ -95,12 +95,12 @@ def operations(pair: Sequence[Sequence[str]]) -> int:
 
 
 def tokenize(text: str) -> tuple[str, ...]:
-    """A text as tokens; parentheses may touch their neighbours."""
+    """The tokens of a text; spaces around parentheses are optional."""
     return tuple(text.lower().replace("(", " ( ").replace(")", " ) ").split())
 
 
 def check_sentence(tokens: Sequence[str]) -> None:
-    """An error unless all tokens are known and the parentheses in balance."""
+    """``InputError`` unless all tokens are known and the parentheses balanced."""
     if not tokens:
         raise InputError("the sentence is empty")
     opened, text = 0, " ".join(tokens)
@@ -147,7 +147,7 @@ def _join(nodes: list[Node], parts: Sequence[int], end: int) -> None:
 
 
 def groups(tokens: Sequence[str]) -> frozenset[tuple[int, int]]:
-    """Where each parenthesis opens and closes: what must be together however the parts between are joined."""
+    """Start and end of each pair of parentheses: the constituents of every tree that respects them."""
     found: list[tuple[int, int]] = []
     opened: list[int] = []
     for place, token in enumerate(tokens):
@@ -159,11 +159,11 @@ def groups(tokens: Sequence[str]) -> frozenset[tuple[int, int]]:
 
 
 def pairs(seed: str, wanted: Callable[[Pair], bool]) -> Iterator[tuple[str, Pair]]:
-    """Different pairs of sentences with their relation; they end when many attempts in a row gave nothing new."""
+    """Distinct pairs of sentences with their relation; ends after 200,000 attempts in a row without a new one."""
     generator = random.Random(seed)
     seen: set[bytes] = set()
     misses = 0
-    while misses < _PATIENCE:
+    while misses < _ATTEMPTS:
         misses += 1
         pair = _draw(generator)
         if not wanted(pair):
@@ -177,7 +177,7 @@ def pairs(seed: str, wanted: Callable[[Pair], bool]) -> Iterator[tuple[str, Pair
             seen.add(key)
             yield relation(left, right), pair
     if not seen:
-        raise CrvnnError(f"{_PATIENCE:,} attempts made no pair of sentences as wanted")
+        raise CrvnnError(f"{_ATTEMPTS:,} attempts gave no pair of sentences of this kind")
 
 
 def row_text(pair: Pair) -> str:
@@ -186,8 +186,8 @@ def row_text(pair: Pair) -> str:
 
 
 def _draw(generator: random.Random) -> Pair:
-    """Two sentences of the same variables."""
-    # Nothing but random() is used: it alone is promised to stay the same in later versions of Python.
+    """Draw two sentences of the same four variables."""
+    # Only random() is used: Python guarantees that it alone stays the same between versions.
     names = list(VARIABLES)
     for _ in range(_LEFT_OUT):
         del names[int(generator.random() * len(names))]
@@ -199,7 +199,7 @@ def _draw(generator: random.Random) -> Pair:
 
 
 def _grow(tokens: list[str], names: Sequence[str], chance: Callable[[], float], depth: int) -> None:
-    """Append a part, in which operators join parts at most so deep."""
+    """Append a subformula in which ``and`` and ``or`` nest at most ``depth`` deep."""
     negated = chance() < _NEGATED
     if negated:
         tokens += "(", "not"

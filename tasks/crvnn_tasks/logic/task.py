@@ -28,7 +28,7 @@ from crvnn_tasks.logic.language import (
 )
 from crvnn_tasks.rows import FileTask, Row
 
-# What the sentences of the test split have, and those of training never.
+# Patterns that sentences of the test split contain, and those of training never.
 _PATTERNS = {
     "A": re.compile(r"\( and \( not a \) \)"),
     "B": re.compile(r"\( and \( not .* \) \)"),
@@ -37,29 +37,30 @@ _PATTERNS = {
 
 
 class Logic(FileTask):
-    """Pairs such as ``( not b )`` and ``( b ( and d ) )``, made by the published recipe or read from files.
+    """Pairs such as ``( not b )`` and ``( b ( and d ) )``, generated as published or read from files.
 
     The classes are equivalence ``=``, forward and reverse entailment ``<`` and ``>``, negation ``^``, alternation
     ``|``, cover ``v`` and independence ``#``. The number of operations of a pair, by which results are reported,
     counts the ``and``, ``or`` and ``not`` of the sentence that has more of them; as in the published files, 12 stands
-    for more than 12 as well. A tenth of the rows that could be trained on is for development: their own text decides.
+    for more than 12 as well. A hash of the text puts a tenth of the rows that qualify for
+    training into the development split.
 
-    :param directory: where the published files ``train0`` ... ``train12`` are, plain or with ``.gz``; empty to make
-        pairs. The longer pairs are taken from ``test7`` ... ``test12`` where these are, as in the paper.
+    :param directory: where the published files ``train0`` ... ``train12`` are, plain or with ``.gz``; empty to
+        generate pairs. The longer pairs are taken from ``test7`` ... ``test12`` where these are, as in the paper.
     :param setting: ``length``: test on more operations than were trained on. ``A``, ``B`` and ``C``: test on pairs
         with ``( and ( not a ) )``, ``( and ( not ... ) )`` and ``( and|or ( not ... ) )``, which training never sees.
     :param train_operations: the most operations of pairs to train on.
-    :param rows: training pairs (of the files, all).
-    :param held_out: pairs in each of the development and test splits (of the files, all); in the setting ``length``,
-        as many test pairs of every number of operations.
-    :param fresh: make new training pairs for every epoch, rather than the same ones in another order.
-    :param bad_rows: stop at a malformed row of a file, or skip it and say how many were skipped.
+    :param rows: training pairs; ignored with ``directory``.
+    :param held_out: pairs in each of the development and test splits; ignored with ``directory``. In the setting
+        ``length`` the test pairs are spread evenly over the numbers of operations.
+    :param fresh: generate new training pairs for every epoch, rather than reshuffle the same ones.
+    :param bad_rows: stop at a malformed row of a file, or skip it and report how many were skipped.
     """
 
     vocabulary = VOCABULARY
     classes = RELATIONS
     arity = 2
-    source = "github.com/yikangshen/Ordered-Neurons; 'crvnn data get logic --dir DIR' fetches it"
+    source = "github.com/yikangshen/Ordered-Neurons; 'crvnn data get logic --dir DIR' downloads it"
 
     def __init__(
         self,
@@ -72,12 +73,12 @@ class Logic(FileTask):
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         super().__init__(directory, bad_rows)
-        most = MOST_OPERATIONS - (setting == "length")  # something must be left to test on
+        most = MOST_OPERATIONS - (setting == "length")  # longer pairs must remain to test on
         if not 1 <= train_operations <= most:
             raise ValueError(f"train_operations must be between 1 and {most}, not {train_operations}")
         if rows < 1 or held_out < 1:
             raise ValueError(f"rows and held_out must be at least 1, not {rows} and {held_out}")
-        self.made, self.setting, self.train_operations = not directory, setting, train_operations
+        self.generated, self.setting, self.train_operations = not directory, setting, train_operations
         self.count, self.held_out, self.fresh = rows, held_out, fresh
         self.longer = range(train_operations + 1, MOST_OPERATIONS + 1)
         short = tuple(_names("train", number) for number in range(train_operations + 1))
@@ -86,34 +87,34 @@ class Logic(FileTask):
 
     @cached_property
     def splits(self) -> Sequence[str]:  # type: ignore[override]
-        """All of them when they are made, and those whose files are there when they are read."""
-        return tuple(self.files) if self.made else super().splits
+        """All splits if they are generated, otherwise those whose files exist."""
+        return tuple(self.files) if self.generated else super().splits
 
     def split_of(self, pair: Pair) -> str:
-        """Which split a pair belongs to, none of them perhaps: its own text decides."""
+        """The split of a pair, by its text; empty if it belongs to none."""
         if operations(pair) > self.train_operations:
             return "test" if self.setting == "length" else ""
         return self._share(pair)
 
     def _share(self, pair: Pair) -> str:
-        """Which split a pair belongs to that is short enough for training."""
+        """The split of a pair that is short enough for training."""
         pattern = _PATTERNS.get(self.setting)
         if pattern and any(pattern.search(" ".join(sentence)) for sentence in pair):
             return "test"
         return "train" if zlib.crc32(row_text(pair).encode()) % 10 else "dev"
 
     def examples(self, split: str, seed: int) -> Iterator[Example]:
-        if self.made:
+        if self.generated:
             return self._make(split, f"{split} {seed} 0")
         return (example for example in super().examples(split, seed) if self._holds(split, example))
 
     def epoch(self, seed: int, number: int) -> Iterable[Example]:
-        if self.made and self.fresh:
+        if self.generated and self.fresh:
             return self._make("train", f"train {seed} {number}")
         return super().epoch(seed, number)
 
     def _make(self, split: str, seed: str) -> Iterator[Example]:
-        """As many different pairs as a split has, or all that there are."""
+        """Generate the distinct pairs of a split."""
         found = pairs(seed, lambda pair: self.split_of(pair) == split)
         if split == "test" and self.setting == "length":
             found = _evenly(found, self.longer, self.held_out)
@@ -121,7 +122,7 @@ class Logic(FileTask):
             yield Example(pair, RELATIONS.index(label))
 
     def _holds(self, split: str, example: Example) -> bool:
-        """Whether an example from the files of a split belongs to it; splits may share their files."""
+        """Whether an example from a file of this split belongs to it: splits may share files."""
         alone = split == "test" and self.setting == "length"
         return alone or self._share(example.sequences) == split
 
@@ -140,15 +141,15 @@ class Logic(FileTask):
         return str(operations(example.sequences))
 
     def gold(self, example: Example) -> tuple[Tree | None, ...]:
-        """The trees of the parentheses, which are tokens too: they join what is between them, the opening one first."""
+        """The trees of the parentheses, which are tokens too."""
         return tuple(map(gold_tree, example.sequences))
 
     def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
-        """All that is in parentheses, with them."""
+        """The spans of all parentheses."""
         return tuple(map(groups, example.sequences))
 
     def tokenize(self, text: str) -> tuple[str, ...]:
-        """A user's text as tokens; an error unless they are known and the parentheses in balance."""
+        """The tokens of a user's text; ``InputError`` unless they are known and the parentheses balanced."""
         tokens = tokenize(text)
         check_sentence(tokens)
         return tokens
@@ -159,7 +160,7 @@ def _names(kind: str, number: int) -> tuple[str, ...]:
 
 
 def _evenly(found: Iterator[tuple[str, Pair]], numbers: range, total: int) -> Iterator[tuple[str, Pair]]:
-    """As many pairs of every number of operations, or one more of the first; so many in all."""
+    """The first pairs of each number of operations, ``total`` in all and spread evenly."""
     missing = {number: (total + place) // len(numbers) for place, number in enumerate(reversed(numbers))}
     for label, pair in found:
         if missing[operations(pair)]:

@@ -11,12 +11,13 @@ import pytest
 
 from crvnn_core import CrvnnError, UnknownNameError
 from crvnn_tasks.data import downloads
-from crvnn_tasks.data.downloads import Bar, Lines, changed, get, reporting
-from crvnn_tasks.data.fetch import Patience
+from crvnn_tasks.data.checksums import changed
+from crvnn_tasks.data.downloads import get
 from crvnn_tasks.data.sources import DATASETS, SAME, Part
+from crvnn_tasks.data.transfer import Retries
 from serving import serving
 
-QUICK = Patience(attempts=2, pause=0.0, timeout=5.0)
+QUICK = Retries(attempts=2, pause=0.0, timeout=5.0)
 PLAIN = b"a row\n" * 30_000
 
 
@@ -82,7 +83,7 @@ def names(directory):
 
 def test_files_are_fetched_from_where_they_are_published(site, tmp_path):
     site.files = {f"published/{name}": content for name, content in site.files.items()}
-    got = get("plain", tmp_path, report=Quiet(), patience=QUICK)
+    got = get("plain", tmp_path, progress=Quiet(), retries=QUICK)
     assert (tmp_path / "train.tsv").read_bytes() == PLAIN
     assert [(each.file, each.bytes, each.fetched) for each in got] == [
         ("train.tsv", len(PLAIN), True),
@@ -108,23 +109,25 @@ def test_a_file_that_a_mirror_does_not_have_is_told_of_with_where_it_is_publishe
         fetched(site, "plain", tmp_path)
     assert str(caught.value) == (
         f"{site.address}/train.tsv: the server answers 404 Not Found.\n"
-        "  A mirror is to have train.tsv right under the address that --mirror gives. "
-        f"Without --mirror, the file comes from {site.address}/published/train.tsv"
+        "  With --mirror URL, train.tsv must be at URL/train.tsv. "
+        f"Without --mirror, it comes from {site.address}/published/train.tsv"
     )
 
 
 def test_a_file_that_is_no_longer_published_may_be_on_a_mirror(site, tmp_path):
     with pytest.raises(CrvnnError) as caught:
-        get("plain", tmp_path, report=Quiet(), patience=QUICK)
+        get("plain", tmp_path, progress=Quiet(), retries=QUICK)
     assert str(caught.value) == (
         f"{site.address}/published/train.tsv: the server answers 404 Not Found.\n"
-        "  If the file has moved, --mirror URL takes it from somewhere else."
+        "  If the file has moved, --mirror URL downloads it from another place."
     )
 
 
 @pytest.mark.parametrize("name", ["plain", "sst"])
 def test_the_address_of_a_mirror_is_checked_before_anything_is_asked_for(site, tmp_path, name):
-    with pytest.raises(CrvnnError, match=r"^mirror\.example\.org/nli: an address begins with http://"):
+    with pytest.raises(
+        CrvnnError, match=r"^mirror\.example\.org/nli is not a URL: it must begin with http://"
+    ):
         get(name, tmp_path, "mirror.example.org/nli", Quiet(), QUICK)
     assert site.asked == []
 
@@ -134,7 +137,7 @@ def test_wanted_files_and_no_others_are_unpacked(site, tmp_path):
     assert names(tmp_path) == ["data"]
     assert names(tmp_path / "data") == ["checksums.json", "dev.txt", "test.txt", "train.txt"]
     assert (tmp_path / "data" / "train.txt").read_text() == "some trees\n"
-    assert {each.checked for each in got} == {"known"}
+    assert {each.checked for each in got} == {"published"}
 
 
 def test_other_names_of_a_data_set_do_as_well(site, tmp_path):
@@ -151,7 +154,7 @@ def test_a_second_call_finds_everything_and_asks_for_nothing(site, tmp_path, nam
     assert site.asked == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
     assert [(each.file, each.sha256) for each in second] == [(each.file, each.sha256) for each in first]
-    assert all(each.checked == "first time" and not each.fetched for each in second)
+    assert all(each.checked == "recorded" and not each.fetched for each in second)
 
 
 def test_checksums_are_remembered(site, tmp_path):
@@ -166,7 +169,9 @@ def test_a_file_that_has_changed_since_is_told_of_and_left_alone(site, tmp_path,
     file = fetched(site, name, tmp_path)[0].file
     (tmp_path / file).write_text("mine")
     assert changed(tmp_path) == [file]
-    with pytest.raises(CrvnnError, match=r"is not what was fetched: its sha256 is .*\n.*Move it away"):
+    with pytest.raises(
+        CrvnnError, match=r"is not the file that was downloaded: its sha256 is .*\n.*Move it away"
+    ):
         fetched(site, name, tmp_path)
     assert (tmp_path / file).read_text() == "mine"
 
@@ -190,7 +195,7 @@ def test_a_file_that_the_user_packed_is_there(site, tmp_path):
 
 def test_a_wrong_checksum_keeps_nothing(site, tmp_path):
     site.files["trees.zip"] = packed(train="forged", dev="", test="")
-    with pytest.raises(CrvnnError, match=r"trees\.zip: the checksum is wrong, so nothing was kept"):
+    with pytest.raises(CrvnnError, match=r"trees\.zip: the checksum is wrong, so the file was deleted"):
         fetched(site, "sst", tmp_path)
     assert names(tmp_path) == []
 
@@ -199,9 +204,9 @@ def test_a_file_that_is_there_must_have_the_known_checksum(site, tmp_path, monke
     parts = {"plain": (Part("https://example.org/train.tsv", sha256(PLAIN)),)}
     monkeypatch.setattr(downloads, "DATASETS", parts)
     (tmp_path / "train.tsv").write_bytes(PLAIN)
-    assert fetched(site, "plain", tmp_path)[0].checked == "known"
+    assert fetched(site, "plain", tmp_path)[0].checked == "published"
     (tmp_path / "train.tsv").write_text("mine")
-    with pytest.raises(CrvnnError, match="is not what was published"):
+    with pytest.raises(CrvnnError, match="is not the file that was published"):
         fetched(site, "plain", tmp_path)
 
 
@@ -214,7 +219,7 @@ def test_the_checksum_that_a_mirror_gives_is_compared(site, tmp_path):
         fetched(site, "plain", tmp_path / "wrong")
     assert names(tmp_path / "wrong") == []
     site.files["train.tsv.sha256"] = b"<html>"
-    with pytest.raises(CrvnnError, match="this is no sha256 checksum"):
+    with pytest.raises(CrvnnError, match="this is not a sha256 checksum"):
         fetched(site, "plain", tmp_path / "strange")
 
 
@@ -229,7 +234,7 @@ def begin(site, name, directory, count):
     site.cuts = [count]
     site.answers = []
     with pytest.raises(CrvnnError):
-        get(name, directory, site.address, Quiet(), Patience(attempts=1))
+        get(name, directory, site.address, Quiet(), Retries(attempts=1))
     site.asked.clear()
 
 
@@ -247,16 +252,16 @@ def test_a_part_that_was_damaged_is_fetched_anew(site, tmp_path):
     report = Quiet()
     fetched(site, "sst", tmp_path, report)
     assert [wanted for _, wanted in site.asked] == ["bytes=100-", None]
-    assert "trees.zip has a wrong checksum after going on from a part of it; starting over" in report.notes
+    assert "trees.zip has a wrong checksum after it was resumed; starting over" in report.notes
     assert (tmp_path / "train.txt").read_text() == "some trees\n"
 
 
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"this is no archive", "trees.zip: what came is no zip archive, or a damaged one"),
-        (ARCHIVE[:-30], "trees.zip: what came is no zip archive, or a damaged one"),
-        (packed(train="a"), "trees.zip holds no dev.txt; it holds __MACOSX/trees/train.txt, "),
+        (b"this is no archive", "trees.zip: this is not a zip archive, or it is damaged"),
+        (ARCHIVE[:-30], "trees.zip: this is not a zip archive, or it is damaged"),
+        (packed(train="a"), "trees.zip contains no dev.txt; it contains __MACOSX/trees/train.txt, "),
     ],
 )
 def test_an_archive_that_cannot_be_used_is_one_message(site, tmp_path, monkeypatch, content, what):
@@ -279,7 +284,7 @@ def test_a_member_that_is_damaged_is_not_kept(site, tmp_path, monkeypatch):
     content = memory.getvalue().replace(b"to be damaged", b"to be DAMAGED")
     site.files["trees.zip"] = content
     monkeypatch.setitem(downloads.DATASETS, "sst", (Part(part.url, sha256(content), part.members),))
-    with pytest.raises(CrvnnError, match="a damaged one: Bad CRC-32"):
+    with pytest.raises(CrvnnError, match="it is damaged: Bad CRC-32"):
         fetched(site, "sst", tmp_path)
     assert not (tmp_path / "train.txt").exists()
 
@@ -288,8 +293,9 @@ def test_a_disk_without_room_for_what_is_unpacked_is_one_message(site, tmp_path,
     usage = namedtuple("usage", "total used free")
     sizes = iter([10**9, 5])
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 0, next(sizes)))
-    with pytest.raises(CrvnnError, match="has 5 bytes of free space; 18 bytes are needed to unpack"):
+    with pytest.raises(CrvnnError, match="has 5 bytes of free space; extracting needs 18 bytes"):
         fetched(site, "sst", tmp_path)
+    assert (tmp_path / "trees.zip.part").is_file()  # the download is not lost
 
 
 def test_a_record_that_cannot_be_read_is_one_message(site, tmp_path):
@@ -308,7 +314,7 @@ def test_a_directory_that_is_a_file_is_one_message(site, tmp_path):
 
 def test_an_unknown_name_is_an_error_that_knows_the_others(tmp_path):
     with pytest.raises(
-        UnknownNameError, match=r"there is no 'snil' to fetch\. Did you mean 'snli'\?\nThere is listops"
+        UnknownNameError, match=r"no data set is called 'snil'\. Did you mean 'snli'\?\nThere are listops"
     ):
         get("snil", tmp_path)
 
@@ -335,43 +341,3 @@ def test_what_is_fetched_is_what_the_task_reads(catalog, tmp_path, name, task):
             (tmp_path / file).write_text("")
     built = catalog.find("task", task).component.load()(str(tmp_path))
     assert all(built.paths(split) for split in built.files)
-
-
-def test_lines_tell_of_a_transfer_now_and_then(capsys, monkeypatch):
-    now = iter([0.0, 5.0, 10.0, 10.0, 12.0])
-    monkeypatch.setattr(downloads.time, "monotonic", lambda: next(now))
-    lines = Lines()
-    lines.began("a.zip", 1000, 4_000_000)
-    lines.moved(500_000)
-    lines.moved(500_000)
-    lines.moved(500_000)
-    assert capsys.readouterr().err.splitlines() == [
-        "fetching a.zip (4.0 MB, of which 1.0 kB are there)",
-        "a.zip: 1.0 MB of 4.0 MB",
-    ]
-
-
-def test_lines_do_without_a_size(capsys):
-    Lines().began("a.zip", 0, None)
-    assert capsys.readouterr().err == "fetching a.zip\n"
-
-
-def test_a_terminal_gets_a_progress_bar(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, this is a terminal
-    with reporting() as report:
-        assert isinstance(report, Bar)
-        report.began("a[b].zip", 0, 2_000_000)
-        report.moved(1_000_000)
-        report.noted("broke off [again]")
-        report.began("a[b].zip", 1_000_000, 2_000_000)
-        report.moved(1_000_000)
-    shown = capsys.readouterr().err
-    assert "a[b].zip" in shown
-    assert "2.0/2.0 MB" in shown
-    assert "broke off [again]" in shown
-
-
-def test_a_pipe_gets_lines(monkeypatch):
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    with reporting() as report:
-        assert isinstance(report, Lines)

@@ -1,7 +1,7 @@
-"""Natural language inference: does the second sentence follow from the first, contradict it, or neither?
+"""Natural language inference (tasks ``snli`` and ``mnli``): entailment, contradiction or neither of a sentence pair.
 
-The files of SNLI (Bowman and others, 2015) and MultiNLI (Williams and others, 2018) as published: one JSON object
-a line, of which ``gold_label``, ``sentence1`` and ``sentence2`` are used.
+Reads the files of SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018) as published: JSON Lines, of which
+``gold_label``, ``sentence1`` and ``sentence2`` are used.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 from crvnn_core import Example, InputError
 from crvnn_core.errors import nearest
-from crvnn_tasks.rows import FileTask, Row, json_lines, note, text_of, words
+from crvnn_tasks.rows import FileTask, Row, json_lines, note, text_of
+from crvnn_tasks.tokenization import words
 
-_UNDECIDED = "-"  # the label of pairs that the annotators did not agree on
+_UNDECIDED = "-"  # the label of pairs without a majority among the annotators
 
 
 class Nli(FileTask):
-    """Pairs of sentences with a label that the annotators agreed on."""
+    """Sentence pairs with a gold label; the base class of ``Snli`` and ``Mnli``."""
 
     classes = ("entailment", "neutral", "contradiction")
     arity = 2
@@ -31,7 +32,7 @@ class Nli(FileTask):
         self.max_tokens = max_tokens
 
     def parse(self, path: Path) -> Iterator[Row]:
-        """The pairs of a file; those without an agreed label are left out, as is usual."""
+        """The pairs of a file; those without a gold label are omitted, as in published results."""
         for line, record in json_lines(path):
             if isinstance(record, str):
                 yield Row(path, line, fault=record)
@@ -65,7 +66,7 @@ class Nli(FileTask):
 
     @cached_property
     def _short(self) -> list[Example]:
-        """The training pairs that are short enough."""
+        """The training pairs of at most ``max_tokens`` tokens a sentence."""
         examples = list(super().examples("train", 0))
         short = [example for example in examples if self._fits(example)]
         if not short:
@@ -74,7 +75,7 @@ class Nli(FileTask):
             )
         if len(short) < len(examples):
             count = f"{len(examples) - len(short):,} of {len(examples):,}"
-            note(f"{self.directory}: left out {count} training pairs with more than {self.max_tokens} tokens")
+            note(f"{self.directory}: omitted {count} training pairs with more than {self.max_tokens} tokens")
         return short
 
     def _fits(self, example: Example) -> bool:
@@ -85,27 +86,27 @@ class Nli(FileTask):
 
 
 def _names(given: str, *published: str) -> tuple[tuple[str, ...], ...]:
-    """The one file that a split stands in: the one that the user names, or one of the published names."""
+    """The file of a split, for ``FileTask.files``: the name that the user gave, or the published names."""
     if given:
         return ((given,),)
     return (tuple(name + packed for name in published for packed in ("", ".gz")),)
 
 
 class Snli(Nli):
-    """The Stanford corpus: pairs of sentences about pictures.
+    """The Stanford Natural Language Inference corpus: pairs of image captions.
 
-    Words are in small letters, and punctuation marks are words of their own.
+    Words are lower-cased, and punctuation marks are tokens of their own.
 
     :param directory: where ``snli_1.0_train.jsonl``, ``snli_1.0_dev.jsonl`` and ``snli_1.0_test.jsonl`` are, or
         ``train.jsonl``, ``dev.jsonl`` and ``test.jsonl``; plain, or gzipped (``.gz``).
     :param train: another name of the file of training pairs in that directory.
     :param dev: another name of the file of development pairs.
     :param test: another name of the file of test pairs.
-    :param max_tokens: training pairs with a sentence longer than this are left out; 0 for no limit.
-    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    :param max_tokens: training pairs with a sentence longer than this are omitted; 0 for no limit.
+    :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
     """
 
-    source = "nlp.stanford.edu/projects/snli; 'crvnn data get snli --dir DIR' fetches it"
+    source = "nlp.stanford.edu/projects/snli; 'crvnn data get snli --dir DIR' downloads it"
 
     def __init__(
         self,
@@ -125,9 +126,9 @@ class Snli(Nli):
 
 
 class Mnli(Nli):
-    """The corpus of many genres. The development split is of the genres that are trained on ("matched").
+    """The Multi-Genre Natural Language Inference corpus. ``dev`` has the genres of the training set ("matched").
 
-    Words are in small letters, and punctuation marks are words of their own. The published test pairs have no labels.
+    Words are lower-cased, and punctuation marks are tokens of their own. The published test pairs have no labels.
 
     :param directory: where ``multinli_1.0_train.jsonl``, ``multinli_1.0_dev_matched.jsonl`` and
         ``multinli_1.0_dev_mismatched.jsonl`` are, or ``train.jsonl``, ``dev.jsonl`` and ``mismatched.jsonl``; plain, or
@@ -135,13 +136,12 @@ class Mnli(Nli):
     :param train: another name of the file of training pairs in that directory.
     :param dev: another name of the file of matched development pairs.
     :param mismatched: another name of the file of development pairs of other genres.
-    :param with_snli: the directory of the Stanford corpus, or a file of its pairs, to train on them as well; empty
-        for not.
-    :param max_tokens: training pairs with a sentence longer than this are left out; 0 for no limit.
-    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    :param with_snli: the directory of SNLI, or a file of its pairs, to add to the training split; empty for none.
+    :param max_tokens: training pairs with a sentence longer than this are omitted; 0 for no limit.
+    :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
     """
 
-    source = "cims.nyu.edu/~sbowman/multinli; 'crvnn data get mnli --dir DIR' fetches it"
+    source = "cims.nyu.edu/~sbowman/multinli; 'crvnn data get mnli --dir DIR' downloads it"
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Mnli(Nli):
 
 
 def _snli(path: Path, bad_rows: Literal["stop", "skip"]) -> Snli:
-    """The Stanford corpus in a directory, or in a file."""
+    """SNLI in a directory, or with a file of training pairs."""
     if path.suffix in (".jsonl", ".gz"):
         return Snli(str(path.parent), train=path.name, bad_rows=bad_rows)
     return Snli(str(path), bad_rows=bad_rows)

@@ -1,6 +1,6 @@
-"""The Stanford Sentiment Treebank: sentences of film reviews as trees, with a label at every phrase.
+"""The Stanford Sentiment Treebank (tasks ``sst2`` and ``sst5``): sentences of film reviews with labelled phrases.
 
-One tree a line, as published in ``trainDevTestTrees_PTB.zip`` (Socher and others, 2013). Labels run from 0, very
+Reads one tree per line, as published in ``trainDevTestTrees_PTB.zip`` (Socher et al., 2013). Labels run from 0, very
 negative, to 4, very positive.
 """
 
@@ -18,12 +18,13 @@ from attrs import evolve, frozen
 from crvnn_core import Example, InputError
 from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
-from crvnn_tasks.rows import FileTask, Row, shared, well_formed, words
+from crvnn_tasks.rows import FileTask, Row, well_formed
+from crvnn_tasks.tokenization import interned, words
 
 
 @frozen
 class Parse:
-    """The words of a sentence, and its phrases: first word, end, and grade from 0 to 4. The last is all of it."""
+    """The words of a sentence, and its phrases as (start, end, grade from 0 to 4); the last phrase is the sentence."""
 
     words: tuple[str, ...]
     phrases: list[tuple[int, int, int]]
@@ -33,11 +34,11 @@ _PIECE = re.compile(r"[()]|[^\s()]+")
 
 
 def read_tree(line: str) -> Parse:
-    """A tree as published, ``(3 (2 not) (1 bad))``; ``ValueError`` says what is wrong with it."""
+    """Parse a published tree, ``(3 (2 not) (1 bad))``; ``ValueError`` if it is malformed."""
     phrases: list[tuple[int, int, int]] = []
     words: list[str] = []
-    nodes: list[tuple[int, int]] = []  # those that are still open: first word, grade
-    leaf = False  # whether the innermost of them holds words, not phrases
+    nodes: list[tuple[int, int]] = []  # not yet closed: first word, grade
+    leaf = False  # whether the innermost open node is a leaf
     pieces = iter(_PIECE.findall(line))
     for piece in pieces:
         if phrases and not nodes:
@@ -61,7 +62,7 @@ def read_tree(line: str) -> Parse:
             leaf = True
     if nodes:
         raise ValueError(f"the brackets are unbalanced: {len(nodes)} of them never close")
-    return Parse(shared(words), phrases)
+    return Parse(interned(words), phrases)
 
 
 def _grade(label: str) -> int:
@@ -74,24 +75,24 @@ _ESCAPES = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{"
 
 
 def unescaped(word: str) -> str:
-    """A word of the treebank in small letters, with brackets and bars as themselves, which is how GloVe has them."""
+    """A word of the treebank, lower-cased and with brackets and slashes unescaped, as in GloVe."""
     word = word.lower()
     return _ESCAPES.get(word) or word.replace("\\/", "/").replace("\\*", "*")
 
 
 _QUOTATION = re.compile(r"(?<!\w)\"(?=\w)")
-_WHOLE = re.compile(r"(``|''|\.{2,}|-{2,}|\w+(?:[-/]\w+)+)")  # to the treebank, 'must-see' is one word
+_WHOLE = re.compile(r"(``|''|\.{2,}|-{2,}|\w+(?:[-/]\w+)+)")  # in the treebank, 'must-see' is one word
 
 
 class Sst(FileTask):
-    """Sentences of film reviews, from the published labelled trees."""
+    """Sentences of film reviews from the labelled trees; the base class of ``Sst2`` and ``Sst5``."""
 
     files = {  # noqa: RUF012
         split: ((f"{split}.txt", f"{split}.txt.gz", f"trees/{split}.txt"),)
         for split in ("train", "dev", "test")
     }
-    source = "nlp.stanford.edu/sentiment; 'crvnn data get sst --dir DIR' fetches it"
-    #: The class of each grade from 0 to 4; ``None`` for one that is left out.
+    source = "nlp.stanford.edu/sentiment; 'crvnn data get sst --dir DIR' downloads it"
+    #: The class of each grade from 0 to 4; ``None`` for one that is omitted.
     labels: Sequence[int | None]
 
     def __init__(
@@ -99,7 +100,7 @@ class Sst(FileTask):
     ) -> None:
         super().__init__(directory, bad_rows)
         self.phrases = phrases
-        self._lines: dict[tuple[str, ...], str] = {}  # of whole sentences that were read, by their words
+        self._lines: dict[tuple[str, ...], str] = {}  # published trees of whole sentences, by their words
         self._known: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
 
     def parse(self, path: Path) -> Iterator[Row]:
@@ -118,9 +119,9 @@ class Sst(FileTask):
         return list(well_formed(self._phrase_rows(), self.paths("train")[0], self.bad_rows))
 
     def _phrase_rows(self) -> Iterator[Row]:
-        """Every phrase of the training sentences once, with the label that it has most often.
+        """Every distinct phrase of the training sentences, with its most frequent label.
 
-        A phrase has one label as published, but small and capital letters made several of some.
+        As published a phrase has one label; lower-casing makes a few phrases with different labels equal.
         """
         held_out = self._held_out()
         first: dict[tuple[tuple[str, ...], ...], Row] = {}
@@ -136,12 +137,12 @@ class Sst(FileTask):
             yield evolve(row, example=Example(sequences, labels[sequences].most_common(1)[0][0]))
 
     def _held_out(self) -> set[tuple[tuple[str, ...], ...]]:
-        """Whole sentences of the other splits: as phrases of training sentences, they would give answers away."""
+        """Whole sentences of the other splits, which must not be training phrases."""
         splits = [split for split in self.files if split != "train" and self.paths(split, missing="ignore")]
         return {row.example.sequences for split in splits for row in self.rows(split) if row.example}
 
     def _rows(self, path: Path, whole: bool) -> Iterator[Row]:
-        """One row for each sentence, or for each of its phrases."""
+        """A row for each sentence (``whole``), or for each phrase."""
         with open_text(path) as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
@@ -159,7 +160,7 @@ class Sst(FileTask):
                         yield Row(path, number, Example((tree.words[first:end],), label))
 
     def gold(self, example: Example) -> tuple[Tree | None, ...]:
-        """The published tree of a sentence that was read as a whole; ``None`` if it is not binary."""
+        """The published tree of a whole sentence; ``None`` if it is not binary, or the example is a phrase."""
         (tokens,) = example.sequences
         line = self._lines.get(tokens)
         if line is None:
@@ -170,21 +171,21 @@ class Sst(FileTask):
             return (None,)
 
     def tokenize(self, text: str) -> tuple[str, ...]:
-        """Words as the treebank has them: those that training met stay whole, others are cut at punctuation marks."""
+        """Words as in the treebank: a string between spaces that is in the vocabulary stays whole, others are split."""
         found: list[str] = []
         for chunk in text.replace("\u2019", "'").split():
             word = unescaped(chunk)
             found += [word] if self._knows(word) else _cut(word)
-        return shared(found)
+        return interned(found)
 
     def _knows(self, word: str) -> bool:
-        if self._known[0] is not self.vocabulary:  # a saved model brings another one
+        if self._known[0] is not self.vocabulary:  # a loaded model replaces it
             self._known = self.vocabulary, frozenset(self.vocabulary)
         return word in self._known[1]
 
 
 def _cut(chunk: str) -> Iterator[str]:
-    """The words of a text without spaces; quotation marks and dots as the treebank writes them."""
+    """The words of a text without spaces, with quotation marks and dots as in the treebank."""
     chunk = _QUOTATION.sub("``", chunk).replace('"', "''")
     for part in _WHOLE.split(chunk):
         yield from ((part,) if _WHOLE.fullmatch(part) else words(part))
@@ -193,12 +194,12 @@ def _cut(chunk: str) -> Iterator[str]:
 class Sst5(Sst):
     """Film reviews in five grades, from very negative to very positive.
 
-    Words are in small letters, and brackets and bars are written as themselves, not as ``-LRB-`` and ``\\/``.
+    Words are lower-cased, and brackets and slashes are unescaped (not ``-LRB-`` and ``\\/``).
 
-    :param directory: where ``train.txt``, ``dev.txt`` and ``test.txt`` are, one labelled tree a line.
+    :param directory: where ``train.txt``, ``dev.txt`` and ``test.txt`` are, one labelled tree per line.
     :param phrases: train on every phrase of the training sentences, single words included, each of them once.
         Whole sentences of the other splits are not among them.
-    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
     """
 
     classes = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -206,14 +207,14 @@ class Sst5(Sst):
 
 
 class Sst2(Sst):
-    """Film reviews that are negative or positive; neutral ones are left out.
+    """Film reviews that are negative or positive; neutral ones are omitted.
 
-    Words are in small letters, and brackets and bars are written as themselves, not as ``-LRB-`` and ``\\/``.
+    Words are lower-cased, and brackets and slashes are unescaped (not ``-LRB-`` and ``\\/``).
 
-    :param directory: where ``train.txt``, ``dev.txt`` and ``test.txt`` are, one labelled tree a line.
+    :param directory: where ``train.txt``, ``dev.txt`` and ``test.txt`` are, one labelled tree per line.
     :param phrases: train on every phrase of the training sentences that is not neutral, single words included, each
         of them once. Whole sentences of the other splits are not among them.
-    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
     """
 
     classes = ("negative", "positive")

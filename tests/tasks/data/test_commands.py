@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from crvnn_core import CrvnnError
-from crvnn_tasks.data.get import get_command
+from crvnn_tasks.data.commands import get_command
 from serving import serving
 
 
@@ -29,13 +29,13 @@ def test_files_are_fetched_and_told_of(site, tmp_path):
     assert result.exit_code == 0
     assert (tmp_path / "d" / "train_d20s.tsv").read_bytes() == b"1\t[MAX 1 0 ]\n"
     assert result.stdout.splitlines() == [
-        "train_d20s.tsv  13 bytes  fetched; its checksum was not known; it is remembered from now on",
-        "test_d20s.tsv  13 bytes  fetched; its checksum was not known; it is remembered from now on",
-        f"{tmp_path / 'd'} has everything.",
+        "train_d20s.tsv  13 bytes  downloaded; no published checksum; recorded for later checks",
+        "test_d20s.tsv  13 bytes  downloaded; no published checksum; recorded for later checks",
+        f"{tmp_path / 'd'} has all files of listops.",
     ]
     assert result.stderr.splitlines() == [
-        "fetching train_d20s.tsv (13 bytes)",
-        "fetching test_d20s.tsv (13 bytes)",
+        "downloading train_d20s.tsv (13 bytes)",
+        "downloading test_d20s.tsv (13 bytes)",
     ]
 
 
@@ -43,7 +43,7 @@ def test_a_second_call_says_that_everything_is_there(site, tmp_path):
     run("listops", "--dir", tmp_path, "--mirror", site.address)
     site.files.clear()
     result = run("listops", "--dir", tmp_path)
-    assert result.stdout.count("was there; unchanged since it was fetched") == 2
+    assert result.stdout.count("already present; unchanged since it was downloaded") == 2
     assert result.stderr == ""
 
 
@@ -70,7 +70,7 @@ def test_an_archive_other_than_the_published_one_is_refused(site, tmp_path):
         for split in ("train", "dev", "test"):
             archive.writestr(f"{split}.txt", "(2 forged)\n")
     site.files["trainDevTestTrees_PTB.zip"] = memory.getvalue()
-    with pytest.raises(CrvnnError, match="the checksum is wrong, so nothing was kept"):
+    with pytest.raises(CrvnnError, match="the checksum is wrong, so the file was deleted"):
         run("sst", "--dir", tmp_path, "--mirror", site.address)
     assert list(tmp_path.iterdir()) == []
 

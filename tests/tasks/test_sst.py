@@ -7,7 +7,7 @@ import pytest
 
 from crvnn_core import Component, CrvnnError, Example, InputError
 from crvnn_core.testing import CHECKS, run_checks
-from crvnn_tasks.sentiment import Sst2, Sst5, read_tree
+from crvnn_tasks.sst import Sst2, Sst5, read_tree
 
 TRAIN = """\
 (3 (2 A) (4 (4 great) (2 film)))

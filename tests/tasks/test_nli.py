@@ -7,7 +7,7 @@ import pytest
 
 from crvnn_core import Component, CrvnnError, InputError
 from crvnn_core.testing import CHECKS, run_checks
-from crvnn_tasks.inference import Mnli, Snli
+from crvnn_tasks.nli import Mnli, Snli
 
 
 def pair(label, first, second, **more):
@@ -140,7 +140,7 @@ def test_long_training_pairs_can_be_left_out_and_are_counted(snli, capsys):
     assert [second for _, second, _ in rows(task, "train")] == ["two dogs rest .", "he is old ."]
     assert rows(task, "train") == rows(task, "train")
     told = capsys.readouterr().err
-    assert told == f"crvnn: {snli}: left out 1 of 3 training pairs with more than 6 tokens\n"
+    assert told == f"crvnn: {snli}: omitted 1 of 3 training pairs with more than 6 tokens\n"
     assert [row.line for row in task.rows("train")] == [1, 2]
     assert len(rows(Snli(str(snli), max_tokens=2), "dev")) == 2  # only training is cut
 
@@ -164,7 +164,7 @@ def test_a_limit_below_zero_is_refused(snli):
     ("line", "fault"),
     [
         ('{"gold_label": ', "this is not JSON: Expecting value (column 16)"),
-        ("[]", "a line is to hold one object, not a list"),
+        ("[]", "each line must be one JSON object, not a list"),
         (
             pair("entailmnet", "a", "b"),
             "the label 'entailmnet' is not one of entailment, neutral, contradiction. Did you mean 'entailment'?",

@@ -1,8 +1,7 @@
-"""The user's own data: a CSV, TSV or JSONL file with a column of texts (or two) and a column of labels."""
+"""The task ``from-file``."""
 
 from __future__ import annotations
 
-import csv
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +13,9 @@ from attrs import frozen
 
 from crvnn_core import Example, InputError
 from crvnn_core.errors import nearest
-from crvnn_core.files import open_text
-from crvnn_tasks.rows import (
-    FileTask,
-    Row,
-    frequent_tokens,
-    json_lines,
-    listed,
-    shared,
-    text_of,
-    words,
-)
+from crvnn_tasks.from_file.tables import csv_cells, tsv_cells
+from crvnn_tasks.rows import FileTask, Row, json_lines, listed, text_of
+from crvnn_tasks.tokenization import frequent_tokens, interned, words
 
 _FORMATS = {
     ".csv": "csv",
@@ -35,13 +26,12 @@ _FORMATS = {
     ".json": "jsonl",
 }
 _TEXT = ["text"]
-_LONGEST_CELL = 2**31 - 1  # characters; more than this no system takes
 Sequences = tuple[tuple[str, ...], ...]
 
 
 @frozen
 class Record:
-    """A row as it stands in a file: texts and label, or what is wrong with it."""
+    """A row before tokenization: its texts and label, or a fault."""
 
     line: int
     texts: tuple[str, ...] = ()
@@ -64,14 +54,14 @@ class FromFile(FileTask):
     :param text: the column with the text, or a list of it, as in ``["review"]``, or of the two columns of a pair.
     :param label: the column with the label.
     :param format: of all the files; ``auto`` goes by the ends of their names.
-    :param tokens: what a token is: words and punctuation marks, whatever stands between spaces, or characters
-        other than spaces.
-    :param lower: make all letters small.
-    :param min_count: tokens that training meets less often share one vector.
-    :param dev_share: of the different texts of the training file, held out for development when there is no file for
-        it; at least one. Checksums of the texts decide which, so that more rows move few of the others. 0 for no
-        development split.
-    :param bad_rows: stop at a malformed row, or skip it and say how many were skipped.
+    :param tokens: what a token is: words and punctuation marks, substrings between spaces, or single characters other
+        than spaces.
+    :param lower: convert texts to lower case.
+    :param min_count: tokens that are rarer than this in the training split share the unknown token's vector.
+    :param dev_share: the share of the training file's distinct texts that is held out for development if ``dev`` is
+        empty; at least one text. A hash of each text decides, so that new rows move few of the others between the
+        splits. 0 for no development split.
+    :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
     """
 
     def __init__(
@@ -96,7 +86,7 @@ class FromFile(FileTask):
         self._check(train)
         given = {"train": train, "dev": dev or (train if dev_share else ""), "test": test}
         self.files = {split: ((name,),) for split, name in given.items() if name}
-        self.named = frozenset(self.files)  # rows that are held out stand in a file that is named, too
+        self.named = frozenset(self.files)  # held-out rows come from a named file, too
         self.holds_out = not dev and dev_share > 0
         self._dev: frozenset[Sequences] | None = None
 
@@ -114,7 +104,7 @@ class FromFile(FileTask):
 
     @cached_property
     def classes(self) -> Sequence[str]:  # type: ignore[override]
-        """The labels of the training file; numbers by size, others by name."""
+        """The labels of the training file, sorted as numbers if all of them are, otherwise as text."""
         (path,) = self.paths("train")
         labels, first = set(), None
         for record in self._records(path):
@@ -130,17 +120,17 @@ class FromFile(FileTask):
 
     @cached_property
     def vocabulary(self) -> Sequence[str]:  # type: ignore[override]
-        """The tokens that training meets often enough, the most frequent first."""
+        """The tokens that occur ``min_count`` times or more in the training split, by descending frequency."""
         found = frequent_tokens(self.examples("train", 0), self.min_count)
         if not found:
-            raise InputError(f"no token comes {self.min_count} times in training (min_count)")
+            raise InputError(f"no token occurs {self.min_count} times in the training split (min_count)")
         return found
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         if self.tokens == "words":
             return words(text, self.lower)
         text = text.lower() if self.lower else text
-        return shared(text.split() if self.tokens == "spaces" else "".join(text.split()))
+        return interned(text.split() if self.tokens == "spaces" else "".join(text.split()))
 
     def parse(self, path: Path) -> Iterator[Row]:
         numbers = {label: number for number, label in enumerate(self.classes)}
@@ -153,25 +143,25 @@ class FromFile(FileTask):
                 yield Row(path, record.line, fault=f"'{empty[0]}' is empty")
             elif record.label not in numbers:
                 guess = nearest(record.label, self.classes)
-                known = f"is none of those to be learnt: {listed(self.classes)}.{guess}"
+                known = f"is not one of the training labels: {listed(self.classes)}.{guess}"
                 yield Row(path, record.line, fault=f"the label '{record.label}' {known}")
             else:
                 yield Row(path, record.line, Example(sequences, numbers[record.label]))
 
     def rows(self, split: str) -> Iterator[Row]:
-        if not self._is_shared(split):
+        if not self._is_divided(split):
             yield from super().rows(split)
             return
         (path,) = self.paths("train")
         rows = list(self.parse(path))
         dev = self._held_out([row.example for row in rows if row.example])
-        for row in rows:  # a malformed row, which is in neither split, is told of in training
+        for row in rows:  # malformed rows are reported with the training split
             in_dev = row.example is not None and row.example.sequences in dev
             if in_dev == (split == "dev"):
                 yield row
 
     def examples(self, split: str, seed: int) -> Iterator[Example]:
-        if not self._is_shared(split):
+        if not self._is_divided(split):
             yield from super().examples(split, seed)
             return
         (path,) = self.paths("train")
@@ -182,29 +172,29 @@ class FromFile(FileTask):
             if (example.sequences in self._dev) == (split == "dev"):
                 yield example
 
-    def _is_shared(self, split: str) -> bool:
-        """Whether the rows of the training file are shared between this split and another."""
+    def _is_divided(self, split: str) -> bool:
+        """Whether the rows of this split are a part of the training file."""
         return self.holds_out and split in ("train", "dev")
 
     def _held_out(self, examples: Sequence[Example]) -> frozenset[Sequences]:
-        """The texts for development: so many of the smallest checksums, and at least one; equal ones stay together."""
+        """The texts of the development split: those with the smallest hashes, at least one and never all."""
         ranks = {example.sequences: _rank(example.sequences) for example in examples}
         if len(ranks) < 2:
             raise InputError(
-                f"{self.paths('train')[0]}: there are too few different texts to hold some out for development; "
-                "name a file for it (task.dev), or do without (task.dev_share=0)"
+                f"{self.paths('train')[0]}: there are too few distinct texts to hold some out for development; "
+                "name a development file (task.dev), or turn holding out off (task.dev_share=0)"
             )
         order = sorted(ranks, key=lambda sequences: (ranks[sequences], sequences))
         count = round(self.dev_share * len(order))
         return frozenset(order[: min(max(count, 1), len(order) - 1)])
 
     def _records(self, path: Path) -> Iterator[Record]:
-        """The rows of a file as they stand there."""
+        """The rows of a file before tokenization."""
         kind = self.format if self.format != "auto" else _format(path)
         if kind is None:
             raise InputError(
-                f"{path}: the name does not say what this file is; it should end in .csv, .tsv or .jsonl, "
-                "or --set task.format=csv says so"
+                f"{path}: the format is not clear from the file name, which should end in .csv, .tsv or .jsonl; "
+                "--set task.format=csv sets it"
             )
         found = json_lines(path) if kind == "jsonl" else self._table(path, kind)
         for line, row in found:
@@ -227,8 +217,8 @@ class FromFile(FileTask):
         return Record(line, texts, label)
 
     def _table(self, path: Path, kind: str) -> Iterator[tuple[int, dict[str, str] | str]]:
-        """The rows of a CSV or TSV file by column, with the line on which each begins; faults as texts."""
-        cells = _csv_cells(path) if kind == "csv" else _tsv_cells(path)
+        """The rows of a CSV or TSV file as mappings from column to cell, or faults, with their line numbers."""
+        cells = csv_cells(path) if kind == "csv" else tsv_cells(path)
         _, header = next(cells, (0, []))
         if isinstance(header, str):
             raise InputError(f"{path}:1: {header}")
@@ -256,63 +246,14 @@ class FromFile(FileTask):
                 raise InputError(f"{path}: two columns are called '{name}'")
 
 
-def _csv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
-    """The rows of a CSV file, with the line on which each begins; what is wrong with one as a text.
-
-    Quotation marks that take several lines into a faulty row are an error: which of these are rows, nobody can tell.
-    """
-    csv.field_size_limit(_LONGEST_CELL)
-    with open_text(path, newline="") as file:
-        reader = csv.reader(file, strict=True)
-        while True:
-            line = reader.line_num + 1
-            try:
-                row = next(reader, None)
-            except csv.Error as error:
-                fault = _csv_fault(error)
-                if reader.line_num > line:
-                    raise InputError(
-                        f"{path}:{line}: {fault}; the row that begins here would reach to line {reader.line_num}.\n"
-                        "  Put the quotation marks of this row right; bad_rows=skip cannot leave it out."
-                    ) from None
-                yield line, fault
-                continue
-            if row is None:
-                return
-            if row:
-                yield line, row
-
-
-def _csv_fault(error: csv.Error) -> str:
-    if "unexpected end" in str(error):
-        return "the quotation marks do not fit: one of them never closes"
-    if "expected after" in str(error):
-        return f"the quotation marks do not fit: {error}"
-    return f"the row cannot be read: {error}"
-
-
-def _tsv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
-    """The rows of a TSV file. A quotation mark is a character like any other, unless they surround a whole cell."""
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield number, [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
-
-
-def _unquoted(cell: str) -> str:
-    inside = cell[1:-1]
-    quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inside.replace('""', "")
-    return inside.replace('""', '"') if quoted else cell
-
-
 def _format(path: Path) -> str | None:
-    """The format that a file's name tells of."""
+    """The format by the file name's extension; ``None`` if it is not known."""
     name = path.with_suffix("") if path.suffix in (".gz", ".zip") else path
     return _FORMATS.get(name.suffix.lower())
 
 
 def _rank(sequences: Sequences) -> float:
-    """A number between 0 and 1 that the text alone decides."""
+    """A hash of the text as a number between 0 and 1."""
     return zlib.crc32("\t".join(" ".join(sequence) for sequence in sequences).encode()) / 2**32
 
 

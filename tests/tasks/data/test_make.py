@@ -150,12 +150,10 @@ def test_rows_go_to_a_file_and_what_is_said_to_standard_output(tmp_path):
 
 
 def test_what_was_there_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
-    monkeypatch.setattr("crvnn_tasks.logic.language._PATIENCE", 20_000)
+    monkeypatch.setattr("crvnn_tasks.logic.language._ATTEMPTS", 20_000)
     out = tmp_path / "rows.tsv"
     out.write_text("precious")
-    with pytest.raises(
-        CrvnnError, match="there seem to be only 36 different rows like this; ask for --rows 36"
-    ):
+    with pytest.raises(CrvnnError, match="only 36 distinct rows of this kind were found; use --rows 36"):
         run("logic", "--operations", 0, "--rows", 37, "--out", out)
     assert out.read_text() == "precious"
     assert run("logic", "--operations", 0, "--rows", 36, "--out", out).exit_code == 0
@@ -271,7 +269,7 @@ def test_a_terminal_sees_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("FORCE_COLOR", "1")
     result = run("listops", "--rows", 300, "--out", tmp_path / "rows.tsv")
-    assert "making rows" in result.stderr
+    assert "generating rows" in result.stderr
     assert result.stdout.startswith(f"{tmp_path / 'rows.tsv'}: 300 rows")
 
 

@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from crvnn_core import CrvnnError, SpecError, UnknownNameError
 from crvnn_tasks.data import check as checking
-from crvnn_tasks.data.check import Findings, check_command, histogram, summary, survey
-from crvnn_tasks.sentiment import Sst5
+from crvnn_tasks.data.check import check_command
+from crvnn_tasks.data.survey import Findings, histogram, summary, survey
+from crvnn_tasks.sst import Sst5
 
 TRAIN = "(4 (4 Great) (2 film))\n(0 (0 bad) (0 (2 film) (2 .)))\n(0 (0 Bad) (0 (2 film) (2 .)))\n(2 so)\n"
 
@@ -40,7 +41,7 @@ def test_rows_labels_and_lengths_are_counted(sst):
         "    1  1",
         "    2  1",
         "    3  2",
-        "  rows that repeat a text of this split: 1",
+        "  rows with a text that an earlier row of this split has: 1",
         f"dev: 2 rows  ({sst / 'dev.txt'})",
         "  labels: very negative 0 (0.0%), negative 1 (50.0%), neutral 0 (0.0%), positive 0 (0.0%), "
         "very positive 1 (50.0%)",
@@ -51,7 +52,7 @@ def test_rows_labels_and_lengths_are_counted(sst):
         "test: missing",
         f"  {sst} has no test.txt or trees/test.txt. It has dev.txt, train.txt.",
         f"  The data comes from {Sst5.source}.",
-        "6 rows can be used, 0 are broken.",
+        "6 rows are well-formed, 0 are malformed.",
     ]
 
 
@@ -81,7 +82,7 @@ def test_settings_may_be_named_as_in_a_spec(tmp_path):
     result = run(
         "from-file", "--set", f"task.train={path}", "--set", "task.label=task.label", "--set", "dev_share=0"
     )
-    assert "2 rows can be used" in result.stdout
+    assert "2 rows are well-formed" in result.stdout
 
 
 def test_broken_rows_are_named_by_file_and_line_and_the_exit_code_is_1(sst):
@@ -89,15 +90,15 @@ def test_broken_rows_are_named_by_file_and_line_and_the_exit_code_is_1(sst):
     lines = run("sst5", "--dir", sst, code=1).stdout.splitlines()
     assert f"  {sst / 'dev.txt'}:2: after '(' comes a label from 0 to 4, not '5'" in lines
     assert f"  {sst / 'dev.txt'}:4: the brackets are unbalanced: 1 of them never close" in lines
-    assert lines[-1] == "5 rows can be used, 2 are broken."
+    assert lines[-1] == "5 rows are well-formed, 2 are malformed."
 
 
 def test_of_many_broken_rows_the_first_are_shown_and_all_are_counted(sst):
     (sst / "train.txt").write_text("(1 a)\n(3 b)\n" + "(x a)\n" * 30)
     lines = run("sst5", "--dir", sst, code=1).stdout.splitlines()
     assert sum("comes a label" in line for line in lines) == 20
-    assert "  and 10 more that are broken" in lines
-    assert "4 rows can be used, 30 are broken." in lines
+    assert "  and 10 more malformed rows" in lines
+    assert "4 rows are well-formed, 30 are malformed." in lines
 
 
 def test_machines_get_json(sst):
@@ -153,12 +154,12 @@ def test_settings_of_the_task_can_be_given(tmp_path):
 
 
 def test_the_directory_may_be_a_setting_like_others(sst):
-    assert "6 rows can be used" in run("sst5", "--set", f"directory={sst}").stdout
+    assert "6 rows are well-formed" in run("sst5", "--set", f"directory={sst}").stdout
 
 
 def test_examples_of_the_contract_are_no_settings():
     # The catalog knows an example for every task; it says nothing about the user's files.
-    with pytest.raises(CrvnnError, match="say where the files of 'sst5' are: --dir DIRECTORY"):
+    with pytest.raises(CrvnnError, match="task 'sst5' needs the directory of its files: --dir DIRECTORY"):
         run("sst5")
     with pytest.raises(CrvnnError, match="task 'from-file' needs a 'train': --set train="):
         run("from-file")
@@ -176,12 +177,12 @@ def test_a_task_that_reads_no_files_cannot_be_checked(tmp_path):
         "class Mine(Task):\n    def examples(self, split, seed):\n        return iter(())\n"
         "@hookimpl\ndef crvnn_tasks():\n    return [Component('mine', Mine)]\n"
     )
-    with pytest.raises(CrvnnError, match=r"task 'mine' .* reads no files that could be checked"):
+    with pytest.raises(CrvnnError, match=r"task 'mine' .* reads no files$"):
         run("mine", "--plugin", plugin)
 
 
 def test_a_task_that_makes_its_examples_asks_for_a_directory():
-    with pytest.raises(CrvnnError, match="say where the files of 'listops' are"):
+    with pytest.raises(CrvnnError, match="task 'listops' needs the directory of its files"):
         run("listops")
 
 
@@ -204,7 +205,7 @@ def test_a_missing_training_file_is_told_of_and_the_rest_is_checked(sst):
     lines = run("sst5", "--dir", sst, code=1).stdout.splitlines()
     assert lines[0] == "train: 0 rows  ()"
     assert "has no train.txt" in lines[1]
-    assert lines[-1] == "2 rows can be used, 0 are broken."
+    assert lines[-1] == "2 rows are well-formed, 0 are malformed."
 
 
 def test_a_file_that_is_cut_short_is_told_of_after_what_could_be_read(sst):
@@ -220,7 +221,7 @@ def test_a_file_that_changed_since_it_was_fetched_is_told_of(sst):
     record = {"train.txt": {"sha256": "0" * 64, "url": "https://example.org/train.txt"}}
     (sst / "checksums.json").write_text(json.dumps(record))
     result = run("sst5", "--dir", sst, code=1)
-    assert f"{sst / 'train.txt'} is not what was fetched: its checksum has changed" in result.stdout
+    assert f"{sst / 'train.txt'} has changed since it was downloaded: its checksum differs" in result.stdout
     assert json.loads(run("sst5", "--dir", sst, "--json", code=1).stdout)["changed"] == ["train.txt"]
 
 

@@ -1,0 +1,8 @@
+"""Writing files for tests."""
+
+
+def write(path, text):
+    """Write a text or bytes, make the directories above, and return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path

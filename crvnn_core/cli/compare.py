@@ -10,20 +10,22 @@ import click
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from crvnn_core.runs.comparison import Comparison, Row
+    from crvnn_core.runs.comparison import Comparison, Row, Significance
 
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--groups", is_flag=True, help="Show the groups of each split (lengths, say) as well.")
+@click.option(
+    "--groups", is_flag=True, help="Show the groups of each split (by length, for example) as well."
+)
 @json_option
 @plugin_option
 @pass_session
 def compare_command(session: Session, runs: tuple[str, ...], groups: bool, as_json: bool) -> None:
-    """Put the results of several RUNs beside each other: directories, or installed models by name.
+    """Compare the results of RUNs: directories, or installed models by name.
 
-    Runs that differ in nothing but their seed count as one variant, with mean and standard deviation; a directory made
-    with --seeds stands for its runs. Each variant is tested against the first where both have two seeds or more.
+    Runs that differ only in their seed are one variant, shown with mean and standard deviation; a directory made with
+    --seeds stands for all its runs. Each variant with two seeds or more is tested against the first.
 
     \b
     Examples:
@@ -34,84 +36,78 @@ def compare_command(session: Session, runs: tuple[str, ...], groups: bool, as_js
     from crvnn_core.runs.comparison import METHOD, compare
     from crvnn_core.runs.records import read_runs
 
-    found = compare(read_runs(runs, session.catalog))
+    comparison = compare(read_runs(runs, session.catalog))
     if as_json:
-        print_json(found.plain())
+        print_json(comparison.to_dict())
         return
-    count = sum(variant.seeds for variant in found.variants)
-    several = len(found.variants) > 1
-    click.echo(f"{count} run{'s' * (count > 1)} of the task '{found.variants[0].runs[0].task}'\n")
-    tested = any(test is not None and test.p is not None for row in found.rows for test in row.tests)
-    _show_figures(found, groups, several, tested)
+    count = sum(variant.seeds for variant in comparison.variants)
+    several = len(comparison.variants) > 1
+    click.echo(f"{count} run{'s' * (count > 1)} of the task '{comparison.variants[0].runs[0].task}'\n")
+    tested = any(test is not None and test.p is not None for row in comparison.rows for test in row.tests)
+    _show_results(comparison, groups, several, tested)
     if several:
-        click.echo(
-            "\nWhat sets them apart:" if found.differences else "\nNothing in their specs sets them apart."
-        )
-        names = [variant.name for variant in found.variants]
-        rows = [(key, *map(_written, values)) for key, values in found.differences.items()]
-        if rows:
-            print_table(("setting", *names), rows)
-    for remark in found.remarks:
+        _show_differences(comparison)
+    for remark in comparison.remarks:
         click.echo(f"\n{remark}")
     if tested:
         click.echo(f"\n{METHOD}")
 
 
-def _show_figures(found: Comparison, groups: bool, several: bool, tested: bool) -> None:
+def _show_results(comparison: Comparison, groups: bool, several: bool, tested: bool) -> None:
     columns = ["split", *(["group"] if groups else []), "variant", "examples", "seeds"]
-    numbers = len(columns) - 2
+    first_number = len(columns) - 2
     columns += ["accuracy %", "loss", "mean depth"]
     columns += (["difference"] if several else []) + (["95%", "p"] if tested else [])
-    rows = list(_figures(found, groups, several, tested))
-    print_table(columns, rows, right=range(numbers, len(columns)))
+    cells = list(_cells(comparison, groups))
+    print_table(columns, [line[: len(columns)] for line in cells], right=range(first_number, len(columns)))
 
 
-def _figures(found: Comparison, groups: bool, several: bool, tested: bool) -> Iterator[list[str]]:
-    """A line for every split (and group, if asked for) and variant."""
-    by_place: dict[tuple[str, str], dict[str, Row]] = {}
-    for row in found.rows:
-        if groups or not row.bucket:
-            by_place.setdefault((row.split, row.bucket), {})[row.measure] = row
-    for (split, bucket), rows in by_place.items():
-        for number, variant in enumerate(found.variants):
-            first = number == 0
-            place = [split if first else "", *([(bucket or "all") if first else ""] if groups else [])]
-            examples = variant.values(split, bucket, "examples")
-            counts = [f"{examples[0]:,.0f}", str(len(examples))] if examples else ["-", "-"]
-            cells = [
-                spread.written(measure, digits)
-                if measure in rows and (spread := rows[measure].spreads[number]) is not None
-                else "-"
-                for measure, digits in (("accuracy", 1), ("loss", 3), ("depth", 1))
-            ]
+def _cells(comparison: Comparison, groups: bool) -> Iterator[list[str]]:
+    """The cells of a line for each split (and group, if asked for) and variant."""
+    by_group: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in comparison.rows:
+        if groups or not row.group:
+            by_group.setdefault((row.split, row.group), {})[row.metric] = row
+    for (split, group), rows in by_group.items():
+        for number, variant in enumerate(comparison.variants):
+            names = [split, *([group or "all"] if groups else [])]
+            examples = variant.values(split, group, "examples")
+            accuracy = rows.get("accuracy")
             yield [
-                *place,
+                *(names if number == 0 else [""] * len(names)),
                 variant.name,
-                *counts,
-                *cells,
-                *_test(rows.get("accuracy"), number, several, tested),
+                *([f"{examples[0]:,.0f}", str(len(examples))] if examples else ["-", "-"]),
+                *(
+                    spread.format(metric, digits)
+                    if metric in rows and (spread := rows[metric].spreads[number]) is not None
+                    else "-"
+                    for metric, digits in (("accuracy", 1), ("loss", 3), ("depth", 1))
+                ),
+                *_significance(accuracy.tests[number] if accuracy else None),
             ]
 
 
-def _test(row: Row | None, number: int, several: bool, tested: bool) -> list[str]:
-    test = row.tests[number] if row else None
-    if not several:
-        return []
+def _significance(test: Significance | None) -> list[str]:
+    """The cells for difference, interval and p."""
     if test is None:
-        return ["", *(["", ""] if tested else [])]
-    cells = [f"{100 * test.difference:+.1f}"]
-    if tested:
-        low, high = test.interval or (0, 0)
-        cells.append(f"{100 * low:+.1f} to {100 * high:+.1f}" if test.interval else "-")
-        if test.adjusted is None or test.least is None:
-            cells.append("-")
-        else:
-            least = " (the least possible)" if test.p == test.least else ""
-            cells.append(f"{test.adjusted:.2g}{least}")
-    return cells
+        return ["", "", ""]
+    interval = " to ".join(f"{100 * end:+.1f}" for end in test.interval) if test.interval else "-"
+    smallest = " (smallest possible)" if test.p is not None and test.p == test.p_min else ""
+    p = "-" if test.p_adjusted is None else f"{test.p_adjusted:.2g}{smallest}"
+    return [f"{100 * test.difference:+.1f}", interval, p]
 
 
-def _written(value: Any) -> str:
+def _show_differences(comparison: Comparison) -> None:
+    if not comparison.differences:
+        click.echo("\nTheir settings are the same.")
+        return
+    click.echo("\nSettings that differ:")
+    names = [variant.name for variant in comparison.variants]
+    rows = [(key, *map(_value, values)) for key, values in comparison.differences.items()]
+    print_table(("setting", *names), rows)
+
+
+def _value(value: Any) -> str:
     if value is None:
         return "-"
     return value if isinstance(value, str) and value else repr(value)

@@ -1,8 +1,8 @@
-"""Runs beside each other: figures with their spread over seeds, what sets the specs apart, and whether it matters.
+"""A comparison of runs: mean and standard deviation over seeds, settings that differ, and significance.
 
-Two variants are told apart by an exact permutation test of their means over seeds. It assumes nothing about how the
-figures are spread, which matters here: a latent-tree model may find the trees from one seed and miss them from the
-next. What it costs is that few seeds cannot say much; ``Test.least`` is the smallest p that as many could give.
+Variants are compared by an exact permutation test of their means over seeds. It does not assume a normal
+distribution, which matters here: a latent-tree model may find the trees from one seed and miss them from the next.
+The price is a floor under p with few seeds, ``Significance.p_min``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import asdict, evolve, frozen
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.runs.records import (
-    MEASURES,
+    METRICS,
     Record,
     Variant,
     check_one_task,
@@ -23,53 +23,53 @@ from crvnn_core.runs.records import (
     groups,
     variants,
 )
-from crvnn_core.runs.significance import holm, permutation_test, welch_interval
+from crvnn_core.runs.significance import has_scipy, holm, permutation_test, welch_interval
 
 METHOD = (
-    "p: two-sided permutation test of the difference of means over seeds, against the first; every way to share out "
-    "the seeds is tried (a sample of them where there are more than 50,000). With several variants p is corrected for "
-    "their number after Holm, but not for the number of splits and groups. Interval: 95% for the difference, after "
-    "Welch."
+    "p: two-sided permutation test of the difference between means over seeds, against the first variant; exact, or "
+    "estimated from 20,000 random permutations where there are more than 50,000. With several variants p is corrected "
+    "for their number by Holm's method, but not for the number of splits and groups. 95%: Welch's confidence interval "
+    "of the difference."
 )
 
 
-def percent(share: float, digits: int = 1) -> str:
-    """A share of at most 1 as a number of hundredths; what is not all of it is never called 100."""
-    text = f"{100 * share:.{digits}f}"
-    if share >= 1 or float(text) < 100:
+def percent(fraction: float, digits: int = 1) -> str:
+    """A fraction as a percentage without the sign; a fraction below 1 is never rounded up to 100."""
+    text = f"{100 * fraction:.{digits}f}"
+    if fraction >= 1 or float(text) < 100:
         return text
-    return f"{min(100 * share, 100 - 0.1 ** (digits + 1)):.{digits + 1}f}"
+    return f"{min(100 * fraction, 100 - 0.1 ** (digits + 1)):.{digits + 1}f}"
 
 
 @frozen
 class Spread:
-    """A figure over seeds."""
+    """The values of one metric over seeds."""
 
     values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
-        """Of all seeds."""
+        """The mean over seeds."""
         return statistics.fmean(self.values)
 
     @property
-    def deviation(self) -> float | None:
-        """Standard deviation of a sample; a single value has none."""
+    def std(self) -> float | None:
+        """The sample standard deviation; ``None`` for a single value."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
-    def written(self, measure: str, digits: int) -> str:
-        """Mean and standard deviation in words; accuracy in percent."""
-        percents = measure == "accuracy"
-        mean = percent(self.mean, digits) if percents else f"{self.mean:.{digits}f}"
-        if self.deviation is None:
+    def format(self, metric: str, digits: int) -> str:
+        """Mean ± standard deviation; accuracy in percent."""
+        is_accuracy = metric == "accuracy"
+        mean = percent(self.mean, digits) if is_accuracy else f"{self.mean:.{digits}f}"
+        if self.std is None:
             return mean
-        return f"{mean} ± {(100 if percents else 1) * self.deviation:.{digits}f}"
+        return f"{mean} ± {(100 if is_accuracy else 1) * self.std:.{digits}f}"
 
-    def plain(self) -> dict[str, Any]:
-        """For JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """The values and their statistics."""
         return {
             "mean": self.mean,
-            "std": self.deviation,
+            "std": self.std,
             "n": len(self.values),
             "min": min(self.values),
             "max": max(self.values),
@@ -78,110 +78,109 @@ class Spread:
 
 
 @frozen
-class Test:
-    """Whether two variants differ by more than the chance of their seeds."""
-
-    __test__ = False  # no test for pytest
+class Significance:
+    """The difference between the means of a variant and the first one, and how probable it is by chance."""
 
     difference: float
     p: float | None = None
-    #: p after Holm, for as many variants as were compared.
-    adjusted: float | None = None
-    #: The smallest p that as many seeds can give.
-    least: float | None = None
-    #: Of the difference, 95%.
+    #: p after Holm's correction for the number of variants.
+    p_adjusted: float | None = None
+    #: The smallest p that so many seeds can give.
+    p_min: float | None = None
+    #: The 95% confidence interval of the difference; needs scipy.
     interval: tuple[float, float] | None = None
     #: Why there is no p.
-    refused: str = ""
+    reason: str = ""
 
 
 @frozen
 class Row:
-    """One figure of a split, or of a group in it, for every variant that has it."""
+    """One metric on a split, or on a group of its examples, for every variant."""
 
     split: str
-    bucket: str
-    measure: str
+    #: Empty for the whole split.
+    group: str
+    metric: str
+    #: ``None`` for a variant without this metric.
     spreads: tuple[Spread | None, ...]
-    #: Of each variant against the first; ``None`` for the first, and for one without the figure.
-    tests: tuple[Test | None, ...]
+    #: Against the first variant; ``None`` for the first, and for one without this metric.
+    tests: tuple[Significance | None, ...]
 
 
 @frozen
 class Comparison:
-    """Everything that can be said of some runs beside each other."""
+    """The result of ``compare``."""
 
     variants: tuple[Variant, ...]
     rows: tuple[Row, ...]
+    #: The settings and versions that differ, with the value of each variant.
     differences: Mapping[str, tuple[Any, ...]]
     remarks: tuple[str, ...]
 
-    def plain(self) -> dict[str, Any]:
-        """For JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain dictionaries and lists."""
         names = [variant.name for variant in self.variants]
-        found = [
-            {"name": variant.name, "runs": [{"run": run.name, "seed": run.seed} for run in variant.runs]}
-            for variant in self.variants
-        ]
-        rows = [
-            {
-                "split": row.split,
-                "group": row.bucket or "all",
-                "measure": row.measure,
-                "spread": {
-                    name: spread and spread.plain() for name, spread in zip(names, row.spreads, strict=True)
-                },
-                "against_first": {
-                    name: asdict(test)
-                    for name, test in zip(names, row.tests, strict=True)
-                    if test is not None
-                },
-            }
-            for row in self.rows
-        ]
-        told = {key: dict(zip(names, values, strict=True)) for key, values in self.differences.items()}
         return {
-            "variants": found,
-            "figures": rows,
-            "differences": told,
+            "variants": [
+                {"name": variant.name, "runs": [{"run": run.name, "seed": run.seed} for run in variant.runs]}
+                for variant in self.variants
+            ],
+            "results": [_row_to_dict(row, names) for row in self.rows],
+            "differences": {
+                key: dict(zip(names, values, strict=True)) for key, values in self.differences.items()
+            },
             "remarks": list(self.remarks),
             "method": METHOD,
         }
 
 
+def _row_to_dict(row: Row, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "split": row.split,
+        "group": row.group or "all",
+        "metric": row.metric,
+        "statistics": {
+            name: spread and spread.to_dict() for name, spread in zip(names, row.spreads, strict=True)
+        },
+        "against_first": {
+            name: asdict(test) for name, test in zip(names, row.tests, strict=True) if test is not None
+        },
+    }
+
+
 def compare(records: Sequence[Record]) -> Comparison:
-    """Runs of one task beside each other; those that differ only in their seed count as one variant."""
+    """Compare runs of one task; runs that differ only in their seed are one variant."""
     check_one_task(records)
-    usable = [record for record in records if not record.lacking]
-    remarks = [f"{record.lacking}; it is left out." for record in records if record.lacking]
-    if not usable:
-        raise CrvnnError("\n".join(record.lacking for record in records))
-    found, doubles = variants(usable)
-    told = differences([variant.runs[0].described for variant in found])
+    complete = [record for record in records if not record.no_results]
+    if not complete:
+        raise CrvnnError("\n".join(record.no_results for record in records))
+    found, duplicates = variants(complete)
+    differing = differences([variant.runs[0].configuration for variant in found])
     rows = tuple(_rows(found))
-    remarks += [*doubles, *_remarks(found, told)]
-    return Comparison(tuple(found), rows, told, tuple(remarks))
+    remarks = [f"{record.no_results}; it is left out." for record in records if record.no_results]
+    remarks += [*duplicates, *_remarks(found, differing), *_missing_packages(rows)]
+    return Comparison(tuple(found), rows, differing, tuple(remarks))
 
 
 def _rows(found: Sequence[Variant]) -> Iterator[Row]:
-    for split, bucket in places(found):
-        for measure in MEASURES:
-            values = [variant.values(split, bucket, measure) for variant in found]
+    for split, group in splits_and_groups(found):
+        for metric in METRICS:
+            values = [variant.values(split, group, metric) for variant in found]
             spreads = tuple(Spread(tuple(each)) if each else None for each in values)
             if any(spreads):
-                yield Row(split, bucket, measure, spreads, against_first(spreads))
+                yield Row(split, group, metric, spreads, against_first(spreads))
 
 
-def places(found: Sequence[Variant]) -> list[tuple[str, str]]:
-    """Every split, and after it the groups in it."""
-    return [(split, bucket) for split, buckets in groups(found).items() for bucket in ("", *buckets)]
+def splits_and_groups(found: Sequence[Variant]) -> list[tuple[str, str]]:
+    """Every split, with an empty group for the whole of it and then each of its groups."""
+    return [(split, group) for split, names in groups(found).items() for group in ("", *names)]
 
 
-def _remarks(found: Sequence[Variant], told: Mapping[str, tuple[Any, ...]]) -> Iterator[str]:
-    settings = [key for key in told if key.startswith("task.")]
+def _remarks(found: Sequence[Variant], differing: Mapping[str, tuple[Any, ...]]) -> Iterator[str]:
+    settings = [key for key in differing if key.startswith("task.")]
     if settings:
-        yield f"The task's settings differ ({', '.join(settings)}): the splits may hold different examples."
-    for split in dict.fromkeys(split for split, _ in places(found)):
+        yield f"Settings of the task differ ({', '.join(settings)}): the splits may hold different examples."
+    for split in groups(found):
         counts = {
             variant.name: int(run.splits[split]["total"]["examples"])
             for variant in found
@@ -190,32 +189,41 @@ def _remarks(found: Sequence[Variant], told: Mapping[str, tuple[Any, ...]]) -> I
         }
         if len(set(counts.values())) > 1:
             listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-            yield f"The split '{split}' has not as many examples for each: {listed}."
+            yield f"The split '{split}' does not have the same number of examples everywhere: {listed}."
     if len(found) > 1 and any(variant.seeds < 2 for variant in found):
         single = ", ".join(variant.name for variant in found if variant.seeds < 2)
         yield (
-            f"One seed only: {single}. Whether a difference is more than the chance of a seed takes two seeds a side "
-            "at the least, and five to be of use: crvnn train SPEC --seeds 5."
+            f"Only one seed: {single}. A significance test needs at least two seeds per variant, and five to be "
+            "useful: crvnn train SPEC --seeds 5."
         )
 
 
-def against_first(spreads: Sequence[Spread | None]) -> tuple[Test | None, ...]:
-    """Each variant tested against the first, with p corrected for their number."""
+def _missing_packages(rows: Sequence[Row]) -> Iterator[str]:
+    tested = any(test is not None and test.p is not None for row in rows for test in row.tests)
+    if tested and not has_scipy():
+        yield "The column '95%' (confidence intervals) needs scipy: pip install 'crvnn[compare]'."
+
+
+def against_first(spreads: Sequence[Spread | None]) -> tuple[Significance | None, ...]:
+    """The test of each variant against the first, with p corrected for the number of variants."""
     first = spreads[0]
     tests = [_test(first, other) if first and other else None for other in spreads[1:]]
-    chances = [test.p for test in tests if test is not None and test.p is not None]
-    corrected = iter(holm(chances))
-    return (None, *(test and _corrected(test, corrected) for test in tests))
+    corrected = iter(holm([test.p for test in tests if test is not None and test.p is not None]))
+    return (
+        None,
+        *(
+            test if test is None or test.p is None else evolve(test, p_adjusted=next(corrected))
+            for test in tests
+        ),
+    )
 
 
-def _test(first: Spread, other: Spread) -> Test:
+def _test(first: Spread, other: Spread) -> Significance:
     difference = other.mean - first.mean
     sizes = (len(first.values), len(other.values))
     if min(sizes) < 2:
-        return Test(difference, refused=f"{sizes[0]} against {sizes[1]} seeds: a test takes two a side")
-    p, least = permutation_test(first.values, other.values)
-    return Test(difference, p, p, least, welch_interval(first.values, other.values))
-
-
-def _corrected(test: Test, corrected: Iterator[float]) -> Test:
-    return test if test.p is None else evolve(test, adjusted=next(corrected))
+        reason = f"{sizes[0]} against {sizes[1]} seeds: a test needs two per variant"
+        return Significance(difference, reason=reason)
+    p, p_min = permutation_test(first.values, other.values)
+    interval = welch_interval(first.values, other.values) if has_scipy() else None
+    return Significance(difference, p, p, p_min, interval)

@@ -1,4 +1,4 @@
-"""Runs as they were written down: what a report and a comparison read. No weights are touched here."""
+"""The records of runs: specs, versions, results and metrics, for reports and comparisons. No weights are read."""
 
 from __future__ import annotations
 
@@ -16,72 +16,72 @@ from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.host.manager import Catalog
 from crvnn_core.runs.directory import RunDirectory, find_run, seed_directories
 
-#: What a score of ``results.json`` has, besides the number of its examples.
-MEASURES = ("accuracy", "loss", "depth")
-#: What a spec may say that changes nothing of what is learnt: these do not make another variant.
-_BESIDES = ("seed", "training.observers", "training.save_every")
+#: The metrics of a score in ``results.json``, besides the number of examples.
+METRICS = ("accuracy", "loss", "depth")
+#: Settings that do not affect the result: runs that differ only in these are of the same variant.
+_IGNORED = ("seed", "training.observers", "training.save_every")
 
 
 @frozen
 class Record:
-    """One run: what it was asked to do, with what, and how well it does."""
+    """One run: its spec, the versions it was trained with, and its results."""
 
     name: str
     directory: RunDirectory = field(repr=False)
-    #: Every value of the spec by its place: ``model.cell`` (a component's name), ``model.cell.hidden``.
+    #: The spec with dotted keys: ``model.cell`` (the name of the component), ``model.cell.hidden``.
     spec: Mapping[str, Any] = field(repr=False)
-    #: Versions by package, the plug-ins that took part among them.
+    #: Versions by package, plug-ins included.
     versions: Mapping[str, str] = field(repr=False)
-    #: ``results.json``: by split a ``total`` and ``buckets`` of scores; empty if there are none.
+    #: The splits of ``results.json``, each with a ``total`` and ``buckets`` of scores; empty without results.
     splits: Mapping[str, Any] = field(repr=False)
-    #: Why there are no results, if there are none.
-    lacking: str = ""
+    #: Why there are no results; empty if there are.
+    no_results: str = ""
     #: The step of the best weights.
     best_step: int | None = None
 
     @property
     def seed(self) -> int:
-        """The number from which all that is random in it follows."""
+        """The random seed."""
         return int(self.spec.get("seed", 0))
 
     @property
     def task(self) -> str:
-        """The task's name."""
+        """The name of the task."""
         return str(self.spec.get("task", ""))
 
     @property
-    def described(self) -> dict[str, Any]:
-        """Everything that its result depends on but the seed: runs in which this is the same are of one variant."""
-        kept = {key: value for key, value in self.spec.items() if key not in _BESIDES}
-        return kept | {f"version of {name}": version for name, version in self.versions.items()}
+    def configuration(self) -> dict[str, Any]:
+        """Everything the result depends on except the seed: settings, and versions as ``versions.PACKAGE``."""
+        settings = {key: value for key, value in self.spec.items() if key not in _IGNORED}
+        return settings | {f"versions.{name}": version for name, version in self.versions.items()}
 
-    def value(self, split: str, bucket: str, measure: str) -> float | None:
-        """A figure of its results (``bucket`` empty for the whole split), if it has it."""
-        found = self.splits.get(split, {})
-        score = found.get("buckets", {}).get(bucket, {}) if bucket else found.get("total", {})
-        return number(score.get(measure))
+    def value(self, split: str, group: str, metric: str) -> float | None:
+        """A metric on a group of a split, or on the whole split if ``group`` is empty; ``None`` if not recorded."""
+        result = self.splits.get(split, {})
+        score = result.get("buckets", {}).get(group, {}) if group else result.get("total", {})
+        return number(score.get(metric))
 
 
 @frozen
 class Variant:
-    """Runs that differ in nothing but the seed."""
+    """Runs that differ only in their seed."""
 
     name: str
     runs: tuple[Record, ...]
 
     @property
     def seeds(self) -> int:
-        """How many runs it has."""
+        """The number of runs."""
         return len(self.runs)
 
-    def values(self, split: str, bucket: str = "", measure: str = "accuracy") -> list[float]:
-        """A figure of every run that has it."""
-        found = (run.value(split, bucket, measure) for run in self.runs)
+    def values(self, split: str, group: str = "", metric: str = "accuracy") -> list[float]:
+        """A metric of every run that has it; see ``Record.value``."""
+        found = (run.value(split, group, metric) for run in self.runs)
         return [value for value in found if value is not None]
 
 
 def read_runs(names: Sequence[str], catalog: Catalog) -> list[Record]:
-    """The runs in directories or under names of installed models; a group of seeds gives each of its members."""
+    """Read runs by directory or by the name of an installed model; a directory of several seeds gives one each."""
     found: dict[Path, Record] = {}
     for name in names:
         for label, directory in _members(name, catalog):
@@ -90,30 +90,29 @@ def read_runs(names: Sequence[str], catalog: Catalog) -> list[Record]:
 
 
 def variants(records: Sequence[Record]) -> tuple[list[Variant], list[str]]:
-    """Runs put together that differ in nothing but the seed, and remarks on what was left out.
-
-    The same spec with the same seed is the same run once more, and says nothing new.
-    """
-    groups: dict[str, dict[int, Record]] = {}
+    """Group runs that differ only in their seed, and name those left out as duplicates (same spec and seed)."""
+    by_configuration: dict[str, dict[int, Record]] = {}
     remarks = []
     for record in records:
-        key = json.dumps(record.described, sort_keys=True, default=str)
-        first = groups.setdefault(key, {}).setdefault(record.seed, record)
+        key = json.dumps(record.configuration, sort_keys=True, default=str)
+        first = by_configuration.setdefault(key, {}).setdefault(record.seed, record)
         if first is not record:
-            remarks.append(f"{record.name} has the spec and the seed of {first.name}; it is counted once.")
-    found = [Variant(_common_name(list(runs.values())), tuple(runs.values())) for runs in groups.values()]
-    return _told_apart(found), remarks
+            remarks.append(f"{record.name} has the same spec and seed as {first.name}; it is counted once.")
+    found = [
+        Variant(_common_name(list(runs.values())), tuple(runs.values())) for runs in by_configuration.values()
+    ]
+    return _with_unique_names(found), remarks
 
 
-def differences(described: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    """The places where not all say the same, and what each says there (``None`` where it says nothing)."""
-    keys = _by_part(dict.fromkeys(key for one in described for key in one))
-    values = {key: tuple(one.get(key) for one in described) for key in keys}
-    return {key: told for key, told in values.items() if any(value != told[0] for value in told)}
+def differences(configurations: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """The keys whose values differ, with the value of each configuration (``None`` where it has no such key)."""
+    keys = _by_part(dict.fromkeys(key for one in configurations for key in one))
+    values = {key: tuple(one.get(key) for one in configurations) for key in keys}
+    return {key: each for key, each in values.items() if any(value != each[0] for value in each)}
 
 
 def _by_part(keys: Iterable[str]) -> list[str]:
-    """Keys as they come, but those of one part together."""
+    """Keys in their order of appearance, with those of one component next to each other."""
     listed = list(keys)
     parts = [".".join(key.split(".")[:2]) for key in listed]
     first = {part: number for number, part in reversed(list(enumerate(parts)))}
@@ -121,7 +120,7 @@ def _by_part(keys: Iterable[str]) -> list[str]:
 
 
 def groups(found: Sequence[Variant]) -> dict[str, list[str]]:
-    """Of every split the groups that any run tells apart; those that begin with a number in its order."""
+    """The groups of each split over all runs, in natural order."""
     order: dict[str, dict[str, None]] = {}
     for variant in found:
         for run in variant.runs:
@@ -136,14 +135,14 @@ def natural_order(name: str) -> tuple[int, str]:
     return (int(start[0]) if start else -1, name)
 
 
-def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec's tables as one: a component's name stands at the place of the component."""
+def flatten(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables as one with dotted keys; the name of a component is the value at its own key."""
     found: dict[str, Any] = {}
     for key, value in spec.items():
         if not isinstance(value, Mapping):
             found[key] = value
             continue
-        below = flat(value)
+        below = flatten(value)
         if "name" in below:
             found[key] = below.pop("name")
         found |= {f"{key}.{inner}": each for inner, each in below.items()}
@@ -151,19 +150,17 @@ def flat(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_one_task(records: Sequence[Record]) -> None:
-    """Complain if the runs are about different things."""
+    """Raise an error if the runs were not trained on the same task."""
     by_task: dict[str, list[str]] = {}
     for record in records:
         by_task.setdefault(record.task, []).append(record.name)
     if len(by_task) > 1:
         listed = "; ".join(f"'{task}': {_some(names)}" for task, names in by_task.items())
-        raise InputError(
-            f"the runs are about different tasks, whose figures say nothing of each other.\n{listed}."
-        )
+        raise InputError(f"runs of different tasks cannot be compared.\n{listed}.")
 
 
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """What was measured during training, record by record; what is torn or no record is left out."""
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a ``metrics.jsonl``, in order; truncated and foreign lines are skipped."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -174,15 +171,15 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
         try:
             row = json.loads(line)
         except ValueError:
-            continue  # a run that goes on while we look may be writing this very line
+            continue  # a run in progress may be writing this line
         if isinstance(row, dict) and isinstance(row.get("step"), int):
             yield row
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or nothing."""
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if good else None
+    """The value as a float, or ``None`` unless it is a finite number."""
+    finite = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if finite else None
 
 
 def _members(name: str, catalog: Catalog) -> Iterator[tuple[str, RunDirectory]]:
@@ -190,10 +187,12 @@ def _members(name: str, catalog: Catalog) -> Iterator[tuple[str, RunDirectory]]:
     if directory.spec.exists() or not directory.seeds.exists():
         yield str(name), directory
         return
-    begun = [path for path in seed_directories(directory.path).values() if RunDirectory(path).spec.exists()]
-    if not begun:
-        raise CrvnnError(f"{name}: none of its seeds has begun; go on with 'crvnn train --resume {name}'")
-    for path in begun:
+    started = [path for path in seed_directories(directory.path).values() if RunDirectory(path).spec.exists()]
+    if not started:
+        raise CrvnnError(
+            f"{name}: none of its seeds has started; start them with 'crvnn train --resume {name}'"
+        )
+    for path in started:
         yield f"{str(name).rstrip('/')}/{path.name}", RunDirectory(path)
 
 
@@ -203,9 +202,9 @@ def _read(name: str, directory: RunDirectory) -> Record:
         spec = tomllib.loads(directory.spec.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CrvnnError(f"{directory.spec} is damaged: {error}") from None
-    record = Record(name, directory, flat(spec), _versions(directory), {})
+    record = Record(name, directory, flatten(spec), _versions(directory), {})
     if not directory.results.exists():
-        return evolve(record, lacking=_why_no_results(name, directory))
+        return evolve(record, no_results=_why_no_results(name, directory))
     results = directory.read_json(directory.results)
     splits = results.get("splits")
     if not isinstance(splits, dict) or not all(_is_result(result) for result in splits.values()):
@@ -224,9 +223,9 @@ def _is_result(result: Any) -> bool:
 def _why_no_results(name: str, directory: RunDirectory) -> str:
     if directory.weights.exists() or directory.last.exists():
         return (
-            f"{name} has no results: it was stopped, or still trains ('crvnn train --resume {name}' goes on)"
+            f"{name} has no results: interrupted or still training ('crvnn train --resume {name}' resumes it)"
         )
-    return f"{name} has no results: no step of it was kept ('crvnn train --resume {name}' begins it)"
+    return f"{name} has no results: no checkpoint yet ('crvnn train --resume {name}' starts it)"
 
 
 def _versions(directory: RunDirectory) -> dict[str, str]:
@@ -243,17 +242,16 @@ def _versions(directory: RunDirectory) -> dict[str, str]:
 
 
 def _common_name(runs: Sequence[Record]) -> str:
-    """Of several runs the directory they are in, if it holds nothing but seeds: ``runs/lstm``."""
-    homes = {run.name.rpartition("/")[0] for run in runs if re.fullmatch(r".+/seed-\d+", run.name)}
+    """The name of a single run; of several seeds in one directory, that directory: ``runs/lstm``."""
     if len(runs) == 1:
         return runs[0].name
-    if len(homes) == 1 and all("/seed-" in run.name for run in runs):
-        return homes.pop()
-    return f"{runs[0].name} and {len(runs) - 1} more"
+    seeds = [re.fullmatch(r"(.+)/seed-\d+", run.name) for run in runs]
+    parents = {match[1] if match else None for match in seeds}
+    return (parents.pop() if len(parents) == 1 else None) or f"{runs[0].name} and {len(runs) - 1} more"
 
 
-def _told_apart(found: Sequence[Variant]) -> list[Variant]:
-    """No two of one name, and no name longer than that takes."""
+def _with_unique_names(found: Sequence[Variant]) -> list[Variant]:
+    """Variants with different names, as short as possible."""
     names = [variant.name for variant in found]
     names = [
         name if names.count(name) == 1 else f"{variant.runs[0].name} ..."
@@ -263,7 +261,7 @@ def _told_apart(found: Sequence[Variant]) -> list[Variant]:
 
 
 def shortened(names: Sequence[str]) -> list[str]:
-    """Names without the directories that all of them begin with."""
+    """Names without the parent directories that they share."""
     parts = [name.rstrip("/").split("/") for name in names]
     least = min((len(one) for one in parts), default=1)
     common = 0

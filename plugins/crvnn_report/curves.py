@@ -7,7 +7,7 @@ import statistics
 
 from attrs import frozen
 
-from crvnn_core.runs.records import Record, lines, number
+from crvnn_core.runs.records import Record, number, read_metrics
 
 Points = list[tuple[float, float]]
 #: Each measure of ``metrics.jsonl`` that is drawn, the label of its chart, and the factor to its unit.
@@ -34,7 +34,7 @@ def read_curves(record: Record) -> dict[str, Curve]:
     """The curves of a run, by measure; without the measures of which it has no values."""
     train: dict[str, Points] = {name: [] for name, _, _ in MEASURES}
     dev: dict[str, Points] = {name: [] for name, _, _ in MEASURES}
-    for row in lines(record.directory.metrics):
+    for row in read_metrics(record.directory.metrics):
         kept = {"train": train, "dev": dev}.get(str(row.get("kind")))
         for name, _, scale in MEASURES if kept is not None else ():
             value = number(row.get(name))

@@ -77,7 +77,7 @@ def collect_report(
     records = read_runs(runs, catalog)
     check_one_task(records)
     found, remarks = variants(records)
-    remarks += [f"{record.lacking}." for record in records if record.lacking]
+    remarks += [f"{record.no_results}." for record in records if record.no_results]
     models = [load_model(variant, catalog, sets) for variant in found]
     check_classes(models)
     first = next((model.trained for model in models if model.trained is not None), None)

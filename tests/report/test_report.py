@@ -23,7 +23,7 @@ def test_a_run_that_still_trains_is_shown_as_far_as_it_got(small_catalog, letter
     path = without(letters_run, tmp_path, "results.json", "weights.safetensors")
     outline = report(small_catalog, path)
     assert "no results yet" in outline.section("overview")
-    assert "has no results: it was stopped, or still trains" in outline.section("overview")
+    assert "has no results: interrupted or still training" in outline.section("overview")
     assert "weights.safetensors is missing" in outline.section("confusion")
     assert any(element[2] == "Loss during training" for element in outline.all("title"))
 

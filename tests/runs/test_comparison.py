@@ -1,7 +1,8 @@
-"""``crvnn compare``: which runs belong together, what sets them apart, and what cannot be compared."""
+"""``crvnn compare``: which runs are one variant, which settings differ, and what cannot be compared."""
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from calling import run
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.runs.comparison import Spread, compare, percent
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.runs.records import Record, differences, flat, read_runs, shortened, variants
+from crvnn_core.runs.records import Record, differences, flatten, read_runs, shortened, variants
 from small import PLUGIN
 
 
@@ -75,7 +76,7 @@ def test_another_version_makes_another_variant(made, small_catalog):
     environment["packages"]["torch"] = "1.0"
     path.write_text(json.dumps(environment))
     found = compare(read_runs(["a", "b"], small_catalog))
-    assert list(found.differences) == ["version of torch"]
+    assert list(found.differences) == ["versions.torch"]
 
 
 def test_the_same_run_given_twice_counts_once(two_variants, small_catalog):
@@ -88,7 +89,7 @@ def test_a_copy_of_a_run_says_nothing_new_and_this_is_said(made, small_catalog):
     made("b", 3)
     found, remarks = variants(read_runs(["a", "b"], small_catalog))
     assert found[0].seeds == 1
-    assert remarks == ["b has the spec and the seed of a; it is counted once."]
+    assert remarks == ["b has the same spec and seed as a; it is counted once."]
 
 
 def test_an_installed_model_is_compared_by_its_name(small_catalog):
@@ -97,12 +98,12 @@ def test_an_installed_model_is_compared_by_its_name(small_catalog):
     assert found.differences["model.width"] == (64, 128)
 
 
-# What sets them apart.
+# Settings that differ.
 
 
 def test_a_components_name_stands_in_its_place():
     spec = {"seed": 1, "model": {"width": 8, "cell": {"name": "gated", "hidden": 0}}}
-    assert flat(spec) == {"seed": 1, "model.width": 8, "model.cell": "gated", "model.cell.hidden": 0}
+    assert flatten(spec) == {"seed": 1, "model.width": 8, "model.cell": "gated", "model.cell.hidden": 0}
 
 
 def test_differences_keep_the_settings_of_a_part_together():
@@ -129,24 +130,24 @@ def test_names_lose_the_directories_that_they_share():
 def test_two_variants_are_tested_against_each_other(two_variants, small_catalog):
     narrow, wide = two_variants
     found = compare(read_runs([*narrow, wide], small_catalog))
-    (row,) = (row for row in found.rows if (row.split, row.bucket, row.measure) == ("test", "", "accuracy"))
+    (row,) = (row for row in found.rows if (row.split, row.group, row.metric) == ("test", "", "accuracy"))
     first, test = row.tests
     assert first is None
     assert test.difference == pytest.approx(0.2)
-    assert test.p == test.adjusted == test.least == 2 / 252
+    assert test.p == test.p_adjusted == test.p_min == 2 / 252
     low, high = test.interval
     assert 0.17 < low < 0.2 < high < 0.23
-    assert [spread.deviation for spread in row.spreads] == pytest.approx([0.0158114] * 2, rel=1e-4)
+    assert [spread.std for spread in row.spreads] == pytest.approx([0.0158114] * 2, rel=1e-4)
 
 
 def test_one_seed_a_side_is_refused_with_advice(made, small_catalog):
     made("a")
     made("b", changes=[("width = 8", "width = 16")])
     found = compare(read_runs(["a", "b"], small_catalog))
-    assert {test.refused for row in found.rows for test in row.tests if test} == {
-        "1 against 1 seeds: a test takes two a side"
+    assert {test.reason for row in found.rows for test in row.tests if test} == {
+        "1 against 1 seeds: a test needs two per variant"
     }
-    assert "One seed only: a, b." in found.remarks[0]
+    assert "Only one seed: a, b." in found.remarks[0]
     assert "--seeds 5" in found.remarks[0]
 
 
@@ -155,13 +156,13 @@ def test_several_variants_are_corrected_for_their_number(two_variants, made, sma
     third = [made(f"third-{seed}", seed, 0.7 + seed / 100, [("width = 8", "width = 9")]) for seed in range(5)]
     found = compare(read_runs([*narrow, wide, *third], small_catalog))
     row = found.rows[0]
-    assert [test and test.adjusted for test in row.tests] == [None, 4 / 252, 4 / 252]
+    assert [test and test.p_adjusted for test in row.tests] == [None, 4 / 252, 4 / 252]
 
 
 def test_groups_come_in_the_order_of_their_numbers(made, small_catalog):
     made("a")
     found = compare(read_runs(["a"], small_catalog))
-    assert [row.bucket for row in found.rows if row.split == "dev" and row.measure == "loss"] == [
+    assert [row.group for row in found.rows if row.split == "dev" and row.metric == "loss"] == [
         "",
         "2",
         "10",
@@ -172,8 +173,8 @@ def test_other_settings_of_the_task_and_other_numbers_of_examples_are_remarked_o
     made("a")
     made("b", changes=[("longest = 4", "longest = 5")], examples=10)
     remarks = "\n".join(compare(read_runs(["a", "b"], small_catalog)).remarks)
-    assert "The task's settings differ (task.longest)" in remarks
-    assert "The split 'test' has not as many examples for each: a 20, b 10." in remarks
+    assert "Settings of the task differ (task.longest)" in remarks
+    assert "The split 'test' does not have the same number of examples everywhere: a 20, b 10." in remarks
 
 
 def test_a_split_that_only_one_has_is_shown_for_it(made, small_catalog):
@@ -188,7 +189,9 @@ def test_a_split_that_only_one_has_is_shown_for_it(made, small_catalog):
 
 def test_runs_of_different_tasks_are_refused(made, pairs_run, small_catalog):
     made("a")
-    with pytest.raises(InputError, match=r"different tasks(.|\n)*'letters': a; 'pairs': "):
+    with pytest.raises(
+        InputError, match=r"runs of different tasks cannot be compared(.|\n)*'letters': a; 'pairs': "
+    ):
         compare(read_runs(["a", pairs_run], small_catalog))
 
 
@@ -198,7 +201,7 @@ def test_a_run_without_results_is_left_out_and_named(made, small_catalog):
     Path("b/results.json").unlink()
     found = compare(read_runs(["a", "b"], small_catalog))
     assert (
-        "b has no results: it was stopped, or still trains ('crvnn train --resume b' goes on)"
+        "b has no results: interrupted or still training ('crvnn train --resume b' resumes it)"
         in found.remarks[0]
     )
     with pytest.raises(CrvnnError, match="b has no results"):
@@ -227,7 +230,7 @@ def test_what_is_no_run_is_said(tmp_path, monkeypatch):
     assert "there is no such run directory" in run("compare", "nothing", code=2).stderr
     assert "is not a run of 'crvnn train'" in run("compare", "empty", code=2).stderr
     (tmp_path / "empty" / "seeds.toml").write_text("")
-    assert "none of its seeds has begun" in run("compare", "empty", code=2).stderr
+    assert "none of its seeds has started" in run("compare", "empty", code=2).stderr
 
 
 def test_a_figure_that_is_no_number_is_left_out(made, small_catalog):
@@ -236,12 +239,12 @@ def test_a_figure_that_is_no_number_is_left_out(made, small_catalog):
     path = Path("b/results.json")
     path.write_text(path.read_text().replace('"loss": 0.5', '"loss": NaN'))
     found = compare(read_runs(["a", "b"], small_catalog))
-    assert {row.measure: len(row.spreads[0].values) for row in found.rows if not row.bucket} == {
+    assert {row.metric: len(row.spreads[0].values) for row in found.rows if not row.group} == {
         "accuracy": 2,
         "loss": 1,
         "depth": 2,
     }
-    json.dumps(found.plain(), allow_nan=False)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 # In words.
@@ -253,11 +256,11 @@ def test_not_quite_all_is_not_called_all(share, digits):
     assert float(percent(share, digits)) == pytest.approx(100 * share, abs=0.51 * 10**-digits)
 
 
-def test_all_is_called_all_and_a_spread_has_its_deviation():
+def test_all_is_called_all_and_a_spread_has_its_standard_deviation():
     assert percent(1.0) == "100.0"
     assert percent(0.9995) == "99.95"
-    assert Spread((0.9, 0.8)).written("accuracy", 1) == "85.0 ± 7.1"
-    assert Spread((0.25,)).written("loss", 2) == "0.25"
+    assert Spread((0.9, 0.8)).format("accuracy", 1) == "85.0 ± 7.1"
+    assert Spread((0.25,)).format("loss", 2) == "0.25"
 
 
 # The command.
@@ -269,10 +272,34 @@ def test_the_table_has_a_line_for_each_variant_with_mean_and_spread(two_variants
     assert "10 runs of the task 'letters'" in text
     lines = [line.split() for line in text.splitlines()]
     assert ["wide", "20", "5", "82.0", "±", "1.6"] in [line[:6] for line in lines]
-    assert "0.0079 (the least possible)" in text
+    assert "0.0079 (smallest possible)" in text
     assert "permutation test" in text
     assert ["model.width", "8", "16"] in lines
     assert "\ntest   10 " not in text
+
+
+def test_without_scipy_only_the_intervals_are_missing_and_how_to_get_them_is_said(two_variants, monkeypatch):
+    narrow, wide = two_variants
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    text = run("compare", *narrow, wide, "--plugin", PLUGIN).stdout
+    assert "0.0079 (smallest possible)" in text
+    assert "The column '95%' (confidence intervals) needs scipy: pip install 'crvnn[compare]'." in text
+    assert " to +" not in text
+    found = json.loads(run("compare", *narrow, wide, "--json", "--plugin", PLUGIN).stdout)
+    assert found["results"][0]["against_first"]["wide"]["interval"] is None
+    assert "crvnn[compare]" in found["remarks"][0]
+    alone = run("compare", wide, "--plugin", PLUGIN).stdout
+    assert "scipy" not in alone
+
+
+def test_the_keys_of_the_json_are_in_snake_case(two_variants):
+    narrow, wide = two_variants
+    found = json.loads(run("compare", *narrow, wide, "--json", "--plugin", PLUGIN).stdout)
+    assert list(found) == ["variants", "results", "differences", "remarks", "method"]
+    assert list(found["results"][0]) == ["split", "group", "metric", "statistics", "against_first"]
+    assert list(found["results"][0]["statistics"]["wide"]) == ["mean", "std", "n", "min", "max", "values"]
+    keys = ["difference", "p", "p_adjusted", "p_min", "interval", "reason"]
+    assert list(found["results"][0]["against_first"]["wide"]) == keys
 
 
 def test_groups_are_shown_when_asked_for(two_variants):
@@ -285,11 +312,11 @@ def test_json_has_everything(two_variants):
     narrow, wide = two_variants
     found = json.loads(run("compare", *narrow, wide, "--json", "--plugin", PLUGIN).stdout)
     assert [len(variant["runs"]) for variant in found["variants"]] == [5, 5]
-    figure = found["figures"][0]
-    assert figure["split"] == "dev"
-    assert figure["group"] == "all"
-    assert figure["spread"]["wide"]["n"] == 5
-    assert figure["against_first"]["wide"]["p"] == 2 / 252
+    result = found["results"][0]
+    assert result["split"] == "dev"
+    assert result["group"] == "all"
+    assert result["statistics"]["wide"]["n"] == 5
+    assert result["against_first"]["wide"]["p"] == 2 / 252
     assert found["differences"] == {"model.width": {"narrow-0 and 4 more": 8, "wide": 16}}
     assert "permutation" in found["method"]
 

@@ -209,7 +209,9 @@ def test_a_run_whose_data_has_other_tokens_now_is_not_taken_up(run):
     class Longer(Letters):
         vocabulary = tuple("abcdefg")
 
-    with pytest.raises(CrvnnError, match="the data has other tokens or classes than when this run was begun"):
+    with pytest.raises(
+        CrvnnError, match="the data has other tokens or classes than when this run was started"
+    ):
         train(variant("training.steps=40", task=Longer), run.path, resume=True)
 
 
@@ -253,7 +255,9 @@ def test_a_finished_run_without_its_checkpoints_is_not_begun_anew(run):
     run.last.unlink()
     run.best.unlink()
     before = run.weights.read_bytes()
-    with pytest.raises(CrvnnError, match=r"last.safetensors is missing; without it this run cannot go on"):
+    with pytest.raises(
+        CrvnnError, match=r"last.safetensors is missing; without it this run cannot be resumed"
+    ):
         train(variant("training.steps=40"), run.path, resume=True)
     assert run.weights.read_bytes() == before
 

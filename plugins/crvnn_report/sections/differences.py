@@ -10,7 +10,7 @@ from crvnn_report.report import Report
 
 def context(report: Report) -> dict[str, Any] | None:
     """Settings that differ, and settings that only some variants have; nothing if there are neither."""
-    found = differences([variant.runs[0].described for variant in report.variants])
+    found = differences([variant.runs[0].configuration for variant in report.variants])
     if not found:
         return None
     return {

@@ -24,7 +24,7 @@ def context(report: Report) -> dict[str, Any]:
 def mean_and_deviation(variant: Variant, split: str, group: str, measure: str, digits: int) -> str | None:
     """A measure over the seeds of a variant: ``97.2 ± 0.4``; ``None`` if no run has it."""
     values = variant.values(split, group, measure)
-    return Spread(tuple(values)).written(measure, digits) if values else None
+    return Spread(tuple(values)).format(measure, digits) if values else None
 
 
 def _numbers(variant: Variant, splits: list[str]) -> list[str | None]:
@@ -38,7 +38,7 @@ def _numbers(variant: Variant, splits: list[str]) -> list[str | None]:
 def _card(variant: Variant) -> dict[str, Any]:
     splits = list(groups([variant]))
     values = variant.values(splits[-1]) if splits else []
-    deviation = Spread(tuple(values)).deviation if values else None
+    deviation = Spread(tuple(values)).std if values else None
     return {
         "name": variant.name,
         "split": splits[-1] if splits else None,

@@ -7,15 +7,15 @@ from typing import Any
 from crvnn_core.runs.records import differences
 from crvnn_report.report import Report
 
-_VERSION = "version of "  # how ``Record.described`` begins the key of a package's version
+_VERSION = "versions."  # the prefix of a package's version in ``Record.configuration``
 
 
 def context(report: Report) -> dict[str, Any]:
     """Rows of (key, values by variant, whether they differ) for settings and versions; names and seeds of runs."""
-    described = [variant.runs[0].described for variant in report.variants]
-    different = differences(described)
-    keys = dict.fromkeys(key for one in described for key in one)
-    rows = [(key, [one.get(key) for one in described], key in different) for key in keys]
+    configurations = [variant.runs[0].configuration for variant in report.variants]
+    different = differences(configurations)
+    keys = dict.fromkeys(key for one in configurations for key in one)
+    rows = [(key, [one.get(key) for one in configurations], key in different) for key in keys]
     return {
         "settings": [row for row in rows if not row[0].startswith(_VERSION)],
         "versions": [

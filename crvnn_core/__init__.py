@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from crvnn_core.spec.assembly import Assembly, assemble
     from crvnn_core.training.data import Batch, Tokens, batches
     from crvnn_core.training.evaluation import Result, Score
+    from crvnn_core.training.seeds import RunOutcomes, resume_training, train_seeds
     from crvnn_core.training.trainer import Outcome, train
     from crvnn_core.trees import Tree
 
@@ -78,6 +79,7 @@ _LAZY = {
     "engine.state": ("checked_lengths",),
     "engine.trace": ("Trace",),
     "inference.trained": ("Prediction", "Trained", "load"),
+    "training.seeds": ("RunOutcomes", "resume_training", "train_seeds"),
     "training.trainer": ("Outcome", "train"),
     "trees": ("Tree",),
 }
@@ -111,6 +113,7 @@ __all__ = [
     "Recursion",
     "Result",
     "Retriever",
+    "RunOutcomes",
     "RunSpec",
     "Scheduled",
     "Score",
@@ -132,8 +135,10 @@ __all__ = [
     "load_published_weights",
     "read_catalog",
     "read_spec",
+    "resume_training",
     "set_progress",
     "train",
+    "train_seeds",
 ]
 
 

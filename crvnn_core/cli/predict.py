@@ -15,6 +15,7 @@ from crvnn_core.cli.session import (
     pass_session,
     plugin_option,
     print_json,
+    print_results,
 )
 
 if TYPE_CHECKING:
@@ -90,9 +91,7 @@ def eval_command(
         soft, *other = (result.plain() for result in results.values())
         print_json({"run": run, "data": name, **soft, **({"hard": other[0]} if other else {})})
     else:
-        from crvnn_core.cli.train import show_results
-
-        show_results(results)
+        print_results(results)
 
 
 @click.command("predict")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,7 @@ from crvnn_core.host.slots import SLOT_BY_NAME, unknown_slot
 
 if TYPE_CHECKING:
     from crvnn_core.host.manager import Catalog, Host
+    from crvnn_core.training.evaluation import Result
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -118,6 +119,23 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     if not console.is_terminal:  # in a pipe, lines are as long as they need to be
         console.width = max(console.width, 200)
     console.print(table)
+
+
+def print_results(results: Mapping[str, Result]) -> None:
+    """A table of splits and their groups, with accuracy, loss and depth."""
+    rows = [
+        (
+            split,
+            group,
+            f"{score.examples:,}",
+            f"{100 * score.accuracy:.1f}",
+            f"{score.loss:.3f}",
+            f"{score.depth:.1f}",
+        )
+        for split, result in results.items()
+        for group, score in {"all": result.total, **result.buckets}.items()
+    ]
+    print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
 
 
 @contextlib.contextmanager

@@ -1,11 +1,16 @@
-"""Dispatch of training events to observers."""
+"""Observers of training: the dispatch of events to them, and the one that writes ``metrics.jsonl``."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, raised_at
+from crvnn_core.files import replacing
 from crvnn_core.interfaces import Observer
 
 
@@ -47,3 +52,83 @@ def _call(observer: Observer, event: str, *facts: Any) -> None:
     except FAILURES as error:
         name = type(observer).__name__
         raise PluginError(f"observer {name} failed in '{event}': {raised_at(error)}") from error
+
+
+class JsonLines(Observer):
+    """One JSON object for each step, development result and note, appended to a file as it happens.
+
+    Each has a ``step`` and a ``kind``: ``train``, ``dev`` or ``note``. When a run is resumed, what it had written
+    beyond the step where it goes on is dropped first, so that no step is there twice.
+
+    :param path: of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self._file: IO[str] | None = None
+        self._step = 0
+
+    def started(self, steps: int, facts: Mapping[str, Any]) -> None:
+        self._step = facts.get("step", 0)
+        # In the directory of a run there is nothing but that run; elsewhere a new run may follow an old one.
+        resumed = self._step > 0 or self._belongs_to(facts.get("directory"))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.is_file():  # and not a device or a pipe, which have no past
+                _tidy(self.path.resolve(), self._step if resumed else math.inf)
+            self._file = self.path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise CrvnnError(f"{self.path} cannot be written: {error}") from error
+
+    def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._step = step
+        self._write("train", metrics)
+
+    def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._step = step
+        self._write("dev", metrics)
+
+    def noted(self, message: str) -> None:
+        self._write("note", {"message": message})
+
+    def finished(self, facts: Mapping[str, Any]) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _belongs_to(self, directory: str | None) -> bool:
+        return directory is not None and self.path.resolve().is_relative_to(Path(directory).resolve())
+
+    def _write(self, kind: str, content: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        record = {"step": self._step, "kind": kind}
+        record |= {name: _writable(value) for name, value in content.items()}
+        try:
+            print(json.dumps(record), file=self._file, flush=True)
+        except OSError as error:
+            with contextlib.suppress(OSError):  # closing would try to write once more
+                self.finished({})
+            self._file = None
+            raise CrvnnError(f"{self.path} cannot be written: {error}") from error
+
+
+def _tidy(path: Path, last: float) -> None:
+    """Drop records of steps beyond ``last``, and a torn one, by putting a new file in the old one's place."""
+    with replacing(path) as temporary, temporary.open("wb") as file, path.open("rb") as lines:
+        file.writelines(line for line in lines if _stays(line, last))
+
+
+def _stays(line: bytes, last: float) -> bool:
+    if not line.endswith(b"\n"):
+        return not line.startswith(b"{")  # a run was killed while it wrote this
+    try:
+        step = json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return True  # not a record, so it is not for us to drop
+    return not isinstance(step, int) or step <= last
+
+
+def _writable(value: Any) -> Any:
+    """JSON knows no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

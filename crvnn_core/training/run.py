@@ -1,8 +1,9 @@
-"""Writing a run directory: the files that exist before training starts, and the checkpoints."""
+"""What training writes to a run directory, and reads back to resume: spec, vocabulary, environment, checkpoints."""
 
 from __future__ import annotations
 
 import platform
+import tomllib
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.spec import write_spec
+from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
 
@@ -53,3 +54,25 @@ def save_checkpoint(run: RunDirectory, state: Mapping[str, Any], best: bool) -> 
         checkpoint.save(run.weights, {"model": state["model"]})
         checkpoint.save(run.best, state)
     checkpoint.save(run.last, state)
+
+
+def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
+    """The state in the last checkpoint of a run; empty if it was stopped before its first one.
+
+    If settings have changed, the new spec is written.
+    """
+    if run is None or not run.spec.exists():
+        raise CrvnnError(run.missing(run.spec) if run else "resuming needs the directory of a run")
+    lexicon = run.read_lexicon()
+    if (lexicon.tokens, lexicon.classes) != (assembly.model.vocabulary.tokens, tuple(assembly.task.classes)):
+        raise CrvnnError(
+            f"{run.path}: the data has other tokens or classes than when this run was started; "
+            "put the old data back, or start a new run"
+        )
+    found = next((path for path in (run.last, run.best) if path.exists()), None)
+    if found is None and run.results.exists():  # it is finished: do not overwrite it
+        raise CrvnnError(f"{run.missing(run.last)}; without it this run cannot be resumed")
+    state = checkpoint.load(found) if found is not None else {}
+    if tomllib.loads(run.spec.read_text(encoding="utf-8")) != spec_dict(assembly.spec):
+        write_spec(assembly.spec, run.spec, assembly.notes())  # with what --set has changed
+    return state

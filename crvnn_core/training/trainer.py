@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,17 +20,15 @@ from crvnn_core.inference.model import Model
 from crvnn_core.inference.weights import begin_with, load_weights, saved_weights
 from crvnn_core.interfaces import Example, Observer
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
 from crvnn_core.training.data import epoch_batches, example_length, split_examples
 from crvnn_core.training.devices import launched, read_by_first, summed
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.interruption import Interruption
-from crvnn_core.training.metrics import JsonLines
-from crvnn_core.training.observers import ObserverDispatch
+from crvnn_core.training.observers import JsonLines, ObserverDispatch
 from crvnn_core.training.progress import Position
-from crvnn_core.training.run import create_run, save_checkpoint
+from crvnn_core.training.run import create_run, last_state, save_checkpoint
 from crvnn_core.training.step import Stepper
 
 
@@ -44,6 +41,11 @@ class Outcome:
     results: Mapping[str, Result]  # of the best weights, by split
     stopped: str = ""  # why it ended before its last step, if it did
     finished: bool = True  # false if it was interrupted and can be resumed
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        results = {split: result.plain() for split, result in self.results.items()}
+        return {**asdict(self, recurse=False), "results": results}
 
 
 def train(
@@ -69,7 +71,7 @@ def train(
             if not resume:
                 create_run(run, assembly)
             stack.enter_context(run.lock())
-        state = read_by_first(fabric, lambda: _last_state(assembly, run)) if resume else {}
+        state = read_by_first(fabric, lambda: last_state(run, assembly)) if resume else {}
         if not state and assembly.spec.training.start:
             begin_with(assembly.model, Path(assembly.spec.training.start))
         fabric.barrier()
@@ -77,25 +79,6 @@ def train(
         if state:
             trainer.restore(state)
         return trainer.run(evaluate_splits)
-
-
-def _last_state(assembly: Assembly, run: RunDirectory | None) -> dict[str, Any]:
-    """The last checkpoint of a run; empty if it was stopped before its first one."""
-    if run is None or not run.spec.exists():
-        raise CrvnnError(run.missing(run.spec) if run else "resuming needs the directory of a run")
-    lexicon = run.read_lexicon()
-    if (lexicon.tokens, lexicon.classes) != (assembly.model.vocabulary.tokens, tuple(assembly.task.classes)):
-        raise CrvnnError(
-            f"{run.path}: the data has other tokens or classes than when this run was started; "
-            "put the old data back, or start a new run"
-        )
-    found = next((path for path in (run.last, run.best) if path.exists()), None)
-    if found is None and run.results.exists():  # it is finished: do not overwrite it
-        raise CrvnnError(f"{run.missing(run.last)}; without it this run cannot be resumed")
-    state = checkpoint.load(found) if found is not None else {}
-    if tomllib.loads(run.spec.read_text(encoding="utf-8")) != spec_dict(assembly.spec):
-        write_spec(assembly.spec, run.spec, assembly.notes())  # with what --set has changed
-    return state
 
 
 class Trainer:

@@ -143,7 +143,7 @@ def crvnn_observers() -> Iterable[Component]:
         Component("progress", f"{here}:Progress", summary="a progress bar, or plain lines in a pipe"),
         Component(
             "jsonl",
-            "crvnn_core.training.metrics:JsonLines",
+            "crvnn_core.training.observers:JsonLines",
             summary="one JSON object a step, in a file",
             example={"path": "metrics.jsonl"},
         ),

@@ -3,14 +3,12 @@
 import json
 import shutil
 import signal
-import statistics
 import time
 
 import pytest
 
 from calling import run
 from crvnn_core import load
-from crvnn_core.cli.train import spread
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from small import PLUGIN, begin, differences, leaves, metrics_of, options, same
@@ -128,18 +126,10 @@ def test_the_summary_of_several_seeds_is_a_table(here):
     assert row[2:] == [f"{100 * written[key]:.1f}" for key in ("mean", "median", "min", "std")]
 
 
-def test_a_spread_agrees_with_a_computation_by_hand():
-    assert spread([0.5, 0.9, 0.7, 0.3]) == pytest.approx(
-        {"mean": 0.6, "median": 0.6, "min": 0.3, "std": (0.2 / 3) ** 0.5}
-    )
-    assert spread([0.25]) == {"mean": 0.25, "median": 0.25, "min": 0.25, "std": 0.0}
-    assert spread([0.1, 0.4])["std"] == pytest.approx(statistics.stdev([0.1, 0.4]))
-
-
 @pytest.mark.parametrize(
     "more", [("mine.toml",), ("--out", "b"), ("--seeds", "2"), ("--cell", "lstm"), ("--preset", "paper")]
 )
-def test_a_run_that_is_taken_up_has_a_spec_already(more):
+def test_a_resumed_run_has_a_spec_already(more):
     result = run("train", "--resume", "a", *more, code=2)
     assert "--resume takes the spec of the run; only --set can change how long and where." in result.stderr
 
@@ -149,11 +139,11 @@ def test_one_seed_is_not_several():
 
 
 @pytest.mark.parametrize("text", ["model.width=9", "training.batch=4", "seed=3", "task.rows=9", "training=3"])
-def test_what_is_learnt_cannot_change_while_a_run_is_taken_up(letters_run, here, text):
+def test_what_is_trained_cannot_change_when_a_run_is_resumed(letters_run, here, text):
     shutil.copytree(letters_run, here / "a")
     before = contents(here / "a")
     result = run("train", "--plugin", PLUGIN, "--resume", "a", "--set", text, code=2)
-    assert f"crvnn: --set {text}: this cannot change while a run is taken up" in result.stderr
+    assert f"crvnn: --set {text}: this cannot change when a run is resumed" in result.stderr
     for key in (
         "epochs",
         "steps",
@@ -168,11 +158,11 @@ def test_what_is_learnt_cannot_change_while_a_run_is_taken_up(letters_run, here,
     assert contents(here / "a") == before
 
 
-def test_taking_up_a_finished_run_changes_nothing(letters_run, here):
+def test_resuming_a_finished_run_changes_nothing(letters_run, here):
     shutil.copytree(letters_run, here / "a")
     before = contents(here / "a")
     result = run("train", "--plugin", PLUGIN, "--resume", "a", "--json")
-    assert "Going on with a (seed 0)." in result.stderr
+    assert "Resuming a (seed 0)." in result.stderr
     (only,) = json.loads(result.stdout)["runs"].values()
     assert only["results"] == json.loads((here / "a" / "results.json").read_text())["splits"]
     assert contents(here / "a") == before
@@ -187,7 +177,7 @@ def test_a_finished_run_is_trained_for_longer(letters_run, here):
     assert steps == list(range(1, 34))
 
 
-def test_several_seeds_are_taken_up_together_even_those_that_had_not_begun(here):
+def test_several_seeds_are_resumed_together_even_those_that_had_not_started(here):
     run("train", *options(*QUICK), "--seeds", "3", "--out", "whole")
     shutil.copytree(here / "whole", here / "a")
     (here / "a" / "summary.json").unlink()
@@ -206,7 +196,7 @@ def test_several_seeds_are_taken_up_together_even_those_that_had_not_begun(here)
         (".", ". is not a run of 'crvnn train': it has no spec.toml"),
     ],
 )
-def test_a_directory_without_a_run_cannot_be_taken_up(name, message):
+def test_a_directory_without_a_run_cannot_be_resumed(name, message):
     assert f"crvnn: {message}" in run("train", "--resume", name, code=2).stderr
 
 
@@ -229,7 +219,7 @@ def wait_for(condition, process):
         time.sleep(0.005)
 
 
-def test_an_interrupted_run_says_how_to_go_on_and_ends_the_same(here):
+def test_an_interrupted_run_says_how_to_resume_and_ends_the_same(here):
     sets = (
         "training.steps=60",
         "training.evaluate_every=13",
@@ -242,7 +232,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_the_same(here):
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
-    assert "crvnn: interrupted; go on with: crvnn train --resume a" in errors
+    assert "crvnn: interrupted; resume with: crvnn train --resume a" in errors
     assert "Traceback" not in errors
     assert "interrupted after step" in out
     run("train", "--plugin", PLUGIN, "--resume", "a")
@@ -258,7 +248,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_the_same(here):
 def test_an_interruption_among_several_seeds_begins_no_other(here, number):
     observers = f'training.observers=[{{name="interrupting", step=3, signals=[{int(number)}]}}]'
     result = run("train", *options(observers), "--seeds", "2", "--out", "a", code=130)
-    assert "crvnn: interrupted; go on with: crvnn train --resume a" in result.stderr
+    assert "crvnn: interrupted; resume with: crvnn train --resume a" in result.stderr
     assert "a/seed-0: interrupted after step 3." in result.stdout
     assert list((here / "a" / "seed-1").iterdir()) == []
     assert not (here / "a" / "summary.json").exists()

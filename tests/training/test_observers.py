@@ -6,7 +6,7 @@ import os
 import pytest
 
 from crvnn_core import CrvnnError
-from crvnn_core.training.metrics import JsonLines
+from crvnn_core.training.observers import JsonLines
 
 METRICS = {"loss": 1.5, "accuracy": 0.5}
 

@@ -1,0 +1,192 @@
+"""Training one run or several that differ in their seed, resuming them, and their accuracy over seeds."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+from lightning_fabric import Fabric
+
+from crvnn_core.errors import CrvnnError, SpecError
+from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
+from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
+from crvnn_core.spec import RunSpec, read_spec, write_spec
+from crvnn_core.spec.assembly import Assembly, assemble
+from crvnn_core.spec.layers import override
+from crvnn_core.training.devices import launched
+from crvnn_core.training.trainer import Outcome, train
+
+#: Keys of ``[training]`` that may change when a run is resumed: none of them changes what is trained.
+CHANGEABLE = (
+    "epochs",
+    "steps",
+    "patience",
+    "save_every",
+    "optimizer.learning_rate",
+    "accelerator",
+    "devices",
+    "threads",
+    "observers",
+)
+
+#: Is called in the first process before each run: its directory, the assembled run, and whether it is resumed.
+Starting = Callable[[Path, Assembly, bool], None]
+
+
+@frozen
+class RunOutcomes:
+    """How the training of one run or of several seeds ended."""
+
+    directory: Path
+    #: By run directory, in the order of training; the last one is unfinished if training was interrupted.
+    outcomes: Mapping[Path, Outcome]
+    #: Whether this is the first of several processes, the one that reports.
+    first_process: bool = True
+
+    @property
+    def finished(self) -> bool:
+        """Whether no run was interrupted."""
+        return all(outcome.finished for outcome in self.outcomes.values())
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """Accuracies over several seeds, for every split and group; ``None`` of one run or unfinished ones."""
+        if len(self.outcomes) < 2 or not self.finished:
+            return None
+        results = [outcome.results for outcome in self.outcomes.values()]
+        splits: dict[str, Any] = {}
+        for split, first in results[0].items():
+            groups = {"all": [result[split].total.accuracy for result in results]}
+            for bucket in first.buckets:
+                found = [result[split].buckets.get(bucket) for result in results]
+                groups[bucket] = [score.accuracy for score in found if score is not None]
+            splits[split] = {name: spread(values) for name, values in groups.items()}
+        return {"runs": len(results), "splits": splits}
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        runs = {str(path): outcome.plain() for path, outcome in self.outcomes.items()}
+        return {"directory": str(self.directory), "runs": runs, "summary": self.summary}
+
+
+def train_seeds(
+    spec: RunSpec,
+    out: Path | str,
+    *,
+    seeds: int | None = None,
+    catalog: Catalog | None = None,
+    starting: Starting | None = None,
+) -> RunOutcomes:
+    """Train a spec from several seeds, as ``crvnn train --seeds`` does.
+
+    :param out: a new directory, which gets a run directory ``seed-N`` for each seed, and ``summary.json``.
+    :param seeds: how many, from the spec's seed upwards. ``None`` trains the spec's seed alone, into ``out`` itself.
+    :param catalog: the components to build from; by default those of all installed plug-ins.
+    :param starting: is called before each run.
+    """
+    fabric = launched(spec.training)  # first: from here on there may be several processes
+    directory = Path(fabric.broadcast(str(out)))
+    if seeds is None:
+        return _train_all(fabric, directory, {directory: spec}, catalog, starting)
+    numbers = range(spec.seed, spec.seed + seeds)
+    specs = {seed_directory(directory, seed): evolve(spec, seed=seed) for seed in numbers}
+    if fabric.is_global_zero:
+        group = RunDirectory(directory)
+        if group.spec.exists() or group.seeds.exists() or seed_directories(directory):
+            raise CrvnnError(f"{directory} holds a run already; choose another --out, or --resume it")
+        write_spec(spec, group.seeds, [f"trained from {seeds} seeds"])
+        for run in specs:
+            run.mkdir(parents=True, exist_ok=True)
+    fabric.barrier()
+    return _train_all(fabric, directory, specs, catalog, starting)
+
+
+def resume_training(
+    directory: Path | str,
+    *,
+    sets: Sequence[str] = (),
+    catalog: Catalog | None = None,
+    starting: Starting | None = None,
+) -> RunOutcomes:
+    """Continue a run, or the runs of several seeds, from the last checkpoints, as ``crvnn train --resume`` does.
+
+    :param directory: that of a run, or the ``out`` of ``train_seeds``; seeds that had not started are trained too.
+    :param sets: ``training.epochs=20`` and the like; only the keys in ``CHANGEABLE`` can change.
+    :param catalog: the components to build from; by default those of all installed plug-ins.
+    :param starting: is called before each run.
+    """
+    _check_changes(sets)
+    directory = Path(directory)
+    catalog = catalog or read_catalog(create_plugin_manager())
+    specs = {}
+    for seed, path in (seed_directories(directory) or {0: directory}).items():
+        run = RunDirectory(path)
+        if run.spec.exists() or path == directory:
+            run.check_spec()
+            specs[path] = read_spec(catalog, run.spec, sets=sets)
+        else:  # training was stopped before this seed
+            group = RunDirectory(directory)
+            specs[path] = read_spec(catalog, group.seeds, sets=[*sets, f"seed={seed}"])
+    fabric = launched(next(iter(specs.values())).training)
+    return _train_all(fabric, directory, specs, catalog, starting, resume=True)
+
+
+def new_directory(name: str, parent: Path = Path("runs")) -> Path:
+    """The first of ``runs/NAME``, ``runs/NAME-2``, ... that does not exist."""
+    numbered = (parent / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
+    return next(path for path in numbered if not path.exists())
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Mean, median, minimum and standard deviation (of a sample)."""
+    return {
+        "mean": statistics.mean(values),
+        "median": statistics.median(values),
+        "min": min(values),
+        "std": statistics.stdev(values) if len(values) > 1 else 0.0,
+    }
+
+
+def _train_all(
+    fabric: Fabric,
+    directory: Path,
+    specs: Mapping[Path, RunSpec],
+    catalog: Catalog | None,
+    starting: Starting | None,
+    *,
+    resume: bool = False,
+) -> RunOutcomes:
+    """Train one run after another, until one is interrupted, and write the summary of several."""
+    catalog = catalog or read_catalog(create_plugin_manager())
+    outcomes: dict[Path, Outcome] = {}
+    for path, spec in specs.items():
+        resumed = resume and RunDirectory(path).spec.exists()
+        assembly = assemble(spec, catalog)
+        if starting is not None and fabric.is_global_zero:
+            starting(path, assembly, resumed)
+        outcomes[path] = train(assembly, path, resume=resumed, fabric=fabric)
+        if not outcomes[path].finished:
+            break
+    found = RunOutcomes(directory, outcomes, bool(fabric.is_global_zero))
+    if found.summary is not None and found.first_process:
+        group = RunDirectory(directory)
+        group.write_json(group.summary, found.summary)
+    return found
+
+
+def _check_changes(sets: Sequence[str]) -> None:
+    """Refuse a setting that would change what is trained."""
+    for text in sets:
+        data, origin = override(text)
+        table = data.get("training")
+        keys = list(table) if isinstance(table, dict) else [""]
+        if keys == ["optimizer"] and isinstance(table, dict) and isinstance(table["optimizer"], dict):
+            keys = [f"optimizer.{key}" for key in table["optimizer"]]
+        if any(key not in CHANGEABLE for key in keys):
+            allowed = ", ".join(f"training.{key}" for key in CHANGEABLE)
+            problem = origin.problem((), "this cannot change when a run is resumed", f"What can: {allowed}.")
+            raise SpecError([problem])

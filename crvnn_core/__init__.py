@@ -22,10 +22,10 @@ from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
 from crvnn_core.host.slots import SLOTS
 
 if TYPE_CHECKING:
+    from crvnn_core.engine.checks import checked_lengths
     from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
     from crvnn_core.engine.recursion import Recursion
     from crvnn_core.engine.schedule import Scheduled, set_progress
-    from crvnn_core.engine.state import checked_lengths
     from crvnn_core.engine.trace import Trace
     from crvnn_core.inference.model import Head, Model
     from crvnn_core.inference.published_weights import load_published_weights
@@ -76,7 +76,7 @@ _LAZY = {
     "inference.published_weights": ("load_published_weights",),
     "engine.schedule": ("Scheduled", "set_progress"),
     "spec": ("RunSpec", "read_spec"),
-    "engine.state": ("checked_lengths",),
+    "engine.checks": ("checked_lengths",),
     "engine.trace": ("Trace",),
     "inference.trained": ("Prediction", "Trained", "load"),
     "training.seeds": ("RunOutcomes", "resume_training", "train_seeds"),

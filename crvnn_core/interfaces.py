@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class Neighbourhood(ABC):
     """Each position's soft neighbours, as two linear operators on ``[B, n]`` or ``[B, n, d]`` tensors."""
 
+    #: Whether it keeps its answers, so that asking again about the same tensor costs nothing.
+    caches: bool = False
+
     @abstractmethod
     def left(self, values: Tensor) -> Tensor:
         """The expected value of the closest existing position to the left; 0 where there is none."""

@@ -11,7 +11,7 @@ from hypothesis import settings
 import small
 from crvnn_core import create_plugin_manager, load, read_catalog, train
 from crvnn_core.host import manager as host
-from crvnn_core.kernels import kernels, without
+from crvnn_core.kernels import in_use, without
 
 torch.set_num_threads(1)
 
@@ -35,7 +35,7 @@ def catalog():
 def by(request):
     """Once with the native kernels, once by torch alone; for modules, ``pytestmark = usefixtures("by")``."""
     if request.param == "kernels":
-        if kernels() is None:
+        if not in_use():
             pytest.skip("the native kernels are not built ('crvnn native --build')")
         yield
     else:

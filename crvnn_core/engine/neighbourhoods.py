@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core.interfaces import Neighbourhood
-from crvnn_core.kernels.along import along
+from crvnn_core.kernels import operation
 from crvnn_core.precision import at_least_float32, autocasting, full_precision
+
+T = TypeVar("T")
 
 
 def apply_to_columns(operate: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
@@ -48,7 +51,7 @@ class Adjacent(Neighbourhood):
 
     def window(self, values: Tensor, reach: int) -> list[Tensor]:
         """Slices of one padded copy."""
-        if len(values) > 1:  # what stands under padding is nobody's neighbour; a sequence alone has none
+        if len(values) > 1:  # padding is nobody's neighbour; a sequence alone has none
             values = values * (self.present if values.dim() == 2 else self.present.unsqueeze(-1))
         n = values.shape[1]
         padded = pad(values, (0, 0) * (values.dim() - 2) + (reach, reach))
@@ -61,13 +64,13 @@ class Adjacent(Neighbourhood):
         return self.window(values, 1)[2]
 
 
+@operation()
 def adjacent(present: Tensor, exists: Tensor) -> Neighbourhood:
-    """Neighbours where everything but the padding exists, which remember what they were asked.
+    """Neighbours where everything but the padding exists, with a cache.
 
     :param exists: of the type that answers are to have.
     """
-    near = along(present.to(torch.float32)) if exists.dtype is torch.float32 else None
-    return near or Remembered(Adjacent(present))
+    return CachedNeighbourhood(Adjacent(present))
 
 
 def nearest_present(present: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,33 +83,44 @@ def nearest_present(present: Tensor) -> tuple[Tensor, Tensor]:
     return (places == last).to(kind), (places == first).to(kind)
 
 
-class Remembered(Neighbourhood):
-    """Asks another neighbourhood once for each tensor, however often the parts of a step ask."""
+class IdentityCache(Generic[T]):
+    """What was computed from a tensor, found again by the tensor's identity."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Tensor, T]] = []
+
+    def get(self, key: Tensor, compute: Callable[[Tensor], T]) -> T:
+        """What is known of ``key``; computed if nothing is."""
+        for known, value in self._found:
+            if known is key:
+                return value
+        return self.put(key, compute(key))
+
+    def put(self, key: Tensor, value: T) -> T:
+        """Keep a value for ``key``."""
+        self._found.append((key, value))
+        return value
+
+
+class CachedNeighbourhood(Neighbourhood):
+    """Asks another neighbourhood once for each tensor, however often the parts of a step do."""
+
+    caches = True
 
     def __init__(self, near: Neighbourhood) -> None:
         self.near = near
-        self._lefts: list[tuple[Tensor, Tensor]] = []
-        self._rights: list[tuple[Tensor, Tensor]] = []
+        self._lefts: IdentityCache[Tensor] = IdentityCache()
+        self._rights: IdentityCache[Tensor] = IdentityCache()
 
     def window(self, values: Tensor, reach: int) -> list[Tensor]:
         found = self.near.window(values, reach)
         if reach:
-            self._lefts.append((values, found[reach - 1]))
-            self._rights.append((values, found[reach + 1]))
+            self._lefts.put(values, found[reach - 1])
+            self._rights.put(values, found[reach + 1])
         return found
 
     def left(self, values: Tensor) -> Tensor:
-        return _remembered(self._lefts, values, self.near.left)
+        return self._lefts.get(values, self.near.left)
 
     def right(self, values: Tensor) -> Tensor:
-        return _remembered(self._rights, values, self.near.right)
-
-
-def _remembered(
-    answers: list[tuple[Tensor, Tensor]], values: Tensor, ask: Callable[[Tensor], Tensor]
-) -> Tensor:
-    for asked, answer in answers:
-        if asked is values:
-            return answer
-    answers.append((values, ask(values)))
-    return answers[-1][1]
+        return self._rights.get(values, self.near.right)

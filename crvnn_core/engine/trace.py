@@ -43,7 +43,7 @@ class Recorder:
         before = self._exists[-1]
         rows, column = state.rows.unsqueeze(1), torch.where(state.tokens, state.place, self._mask.shape[1])
         now, chosen = before.clone(), torch.zeros_like(before)
-        now[state.rows] = 0  # positions that have left no longer exist
+        now[state.rows] = 0  # dropped positions no longer exist
         now[rows, column] = exists.detach().to(before.dtype)
         chosen[rows, column] = compose.detach().to(before.dtype)
         self._exists.append(now)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import click
 
     from crvnn_core.host.component import Component, Preset, TrainedModel
+    from crvnn_core.kernels import Library
 
 PROJECT = "crvnn"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -157,6 +158,17 @@ def crvnn_presets() -> Iterable[Preset]:  # type: ignore[empty-body]
     Called once per command.
 
     :return: presets; a spec chooses one with ``preset = "name"``.
+    """
+
+
+@hookspec
+def crvnn_kernels() -> Iterable[Library]:  # type: ignore[empty-body]
+    """Offer libraries of compiled back ends, for ``crvnn native`` to build.
+
+    Called by ``crvnn native``; a library that is built serves whether or not it is offered.
+
+    :return: ``crvnn_core.kernels.Library`` records.
+        Two plug-ins may not offer the same name.
     """
 
 

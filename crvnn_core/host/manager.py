@@ -21,6 +21,8 @@ from crvnn_core.host.slots import SLOT_BY_NAME, find_slot
 if TYPE_CHECKING:
     import click
 
+    from crvnn_core.kernels import Library
+
 
 @frozen
 class Source:
@@ -251,6 +253,22 @@ def read_commands(host: Host, taken: Iterable[str]) -> dict[str, click.Command]:
         owners[name] = source
         commands[name] = record
     return commands
+
+
+def read_libraries(host: Host) -> list[Library]:
+    """The engine's library of compiled back ends, and those that plug-ins offer, none of which may hide another."""
+    from crvnn_core.engine.native import ENGINE
+    from crvnn_core.kernels import Library
+
+    owners = {ENGINE.name: Source("crvnn", *_package_of("crvnn"))}
+    libraries = [ENGINE]
+    for source, record in host.offers("crvnn_kernels"):
+        _expect(record, Library, "crvnn_kernels", source)
+        if record.name in owners:
+            raise _clash("library of kernels", record.name, owners[record.name], source)
+        owners[record.name] = source
+        libraries.append(record)
+    return libraries
 
 
 def _expect(record: object, kind: type, hook: str, source: Source) -> None:

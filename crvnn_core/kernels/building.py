@@ -1,4 +1,4 @@
-"""Compiling the kernels: one call of the system's C++ compiler, kept under a name that says what it was made for."""
+"""Compiling a library: one call of the system's C++ compiler, cached under a digest of all it depends on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ import torch
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import replacing
 
-_HERE = Path(__file__).parent
+#: Headers for every library, included as ``<crvnn/common.h>``.
+INCLUDE = Path(__file__).parent / "include"
 _FLAGS = (
     *("-std=c++20", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"),
+    # Two libraries may be built from different versions of the headers: neither sees the other's.
+    *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
 )
 #: What the processor can do, in the words of torch, and what lets a compiler use it.
@@ -38,8 +41,8 @@ _CAPABILITIES = {
 
 
 @cache
-def library_path() -> Path:
-    """Where the kernels for this torch and this processor are, or would be."""
+def library_path(name: str, sources: Path) -> Path:
+    """Where a library for this torch and this processor is, or would be; its name has a digest of all it depends on."""
     made_for = [
         torch.__version__,
         torch.__config__.show(),
@@ -48,9 +51,10 @@ def library_path() -> Path:
         torch.backends.cpu.get_cpu_capability(),
     ]
     digest = hashlib.sha256(repr([*made_for, _FLAGS, sorted(_CAPABILITIES.items())]).encode())
-    for source in sorted([*_HERE.glob("*.h"), *_HERE.glob("*.cpp")]):
-        digest.update(source.read_bytes())
-    return _cache() / f"kernels-{digest.hexdigest()[:20]}.so"
+    for folder in (INCLUDE / "crvnn", sources):
+        for source in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
+            digest.update(source.read_bytes())
+    return _cache() / f"{name}-{digest.hexdigest()[:20]}.so"
 
 
 def _cache() -> Path:
@@ -69,31 +73,33 @@ def compiler() -> str | None:
     return next((name for name in ("c++", "g++", "clang++") if shutil.which(name)), None)
 
 
-def build() -> Path:
-    """Compile the kernels; nothing is replaced unless they can be loaded."""
-    name = compiler()
-    if name is None:
+def build(name: str, sources: Path) -> Path:
+    """Compile a library; nothing is replaced unless the result can be loaded."""
+    chosen = compiler()
+    if chosen is None:
         raise CrvnnError(
             "no C++ compiler was found: install one (g++ or clang++), or name it in CXX. "
             "Nothing needs it: without kernels torch does the same work, more slowly."
         )
     try:
-        command = shlex.split(name)
+        command = shlex.split(chosen)
     except ValueError as error:
-        raise CrvnnError(f"CXX is {name!r}, which is no command: {error}") from error
-    path = library_path()
+        raise CrvnnError(f"CXX is {chosen!r}, which is no command: {error}") from error
+    path = library_path(name, sources)
     with replacing(path) as temporary:
         problems: list[str] = []
         for parallel in (
             "-fopenmp",
             "-fopenmp-simd",
         ):  # some compilers have no OpenMP; then there is one thread
-            problem = _compile([*command, parallel], temporary) or _try_to_load(temporary)
+            problem = _compile([*command, parallel], sources, temporary) or _try_to_load(temporary)
             if not problem:
                 break
             problems.append(f"{parallel}: {_gist(problem)}")
         else:
-            raise CrvnnError(f"the kernels could not be compiled with {name}:\n" + "\n".join(problems))
+            raise CrvnnError(
+                f"the kernels of {name} could not be compiled with {chosen}:\n" + "\n".join(problems)
+            )
     return path
 
 
@@ -103,7 +109,7 @@ def _gist(problem: str) -> str:
     return "\n".join(wrong[:5]) or problem.strip()[-1500:]
 
 
-def _compile(command: list[str], target: Path) -> str:
+def _compile(command: list[str], sources: Path, target: Path) -> str:
     """What the compiler complains about; nothing if all is well."""
     torch_files = Path(torch.__file__).parent
     headers = torch_files / "include"
@@ -116,7 +122,8 @@ def _compile(command: list[str], target: Path) -> str:
             *capability,
             *("-isystem", str(headers)),
             *("-isystem", str(headers / "torch" / "csrc" / "api" / "include")),
-            str(_HERE / "library.cpp"),
+            f"-I{INCLUDE}",
+            str(sources / "library.cpp"),
             f"-L{torch_files / 'lib'}",
             *("-ltorch_cpu", "-lc10"),
             *linking,

@@ -16,7 +16,7 @@ def environment(setup: Setup) -> dict[str, Any]:
     """The machine, the versions, the threads, the seed and the date."""
     import torch
 
-    from crvnn_core.kernels import allowed, kernels
+    from crvnn_core.kernels import in_use
 
     found: dict[str, Any] = {
         "crvnn": version("crvnn"),
@@ -27,7 +27,7 @@ def environment(setup: Setup) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": setup.device,
-        "kernels": setup.device == "cpu" and allowed() and kernels() is not None,
+        "kernels": setup.device == "cpu" and in_use(),
         "seed": setup.seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

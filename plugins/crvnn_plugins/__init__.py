@@ -6,9 +6,13 @@ The builders are named, not imported, so that listing components does not load t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from crvnn_core import Component, Preset, hookimpl
 from crvnn_plugins.presets import PRESETS
+
+if TYPE_CHECKING:
+    from crvnn_core.kernels import Library
 
 
 @hookimpl
@@ -153,6 +157,13 @@ def crvnn_observers() -> Iterable[Component]:
             summary="curves for TensorBoard (needs the extra 'track')",
         ),
     ]
+
+
+@hookimpl
+def crvnn_kernels() -> Iterable[Library]:
+    from crvnn_plugins.native import PARTS
+
+    return [PARTS]
 
 
 @hookimpl

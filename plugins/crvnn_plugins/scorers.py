@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from crvnn_core import Neighbourhood, Scorer
-from crvnn_core.kernels import KINDS, as_made, ready
-from crvnn_core.kernels.along import Along
+from crvnn_core.kernels import operation, plain_parameters
 from crvnn_plugins.activations import Activation, activation
 from crvnn_plugins.layers import linear
+from crvnn_plugins.native import PARTS
 
 
 class WindowScorer(Scorer):
@@ -34,27 +34,48 @@ class WindowScorer(Scorer):
         self.composed = nn.Parameter(torch.randn(transition)) if transition else None
         self.untouched = nn.Parameter(torch.randn(transition)) if transition else None
 
-    def forward(self, vectors: Tensor, near: Neighbourhood, gained: Tensor) -> Tensor:
-        layers = as_made(self.convolution, self.score)
-        if layers is not None and (kernels := ready(vectors, gained, layers[0])) is not None:
-            more = (self.composed, self.untouched, KINDS.index(self.activation))
-            if isinstance(near, Along) and self.reach:
-                return near.scored(vectors, self.reach, gained, *layers, *more)
-            window = near.stacked(vectors, self.reach).contiguous()
-            found: Tensor = kernels.scored(window, gained.contiguous(), *layers, *more)
-            return found
+    def forward(self, vectors: Tensor, near: Neighbourhood, left_c: Tensor) -> Tensor:
+        layers = plain_parameters(self.convolution, self.score)
+        if layers is None:  # somebody has changed a layer, so it must be called itself
+            return self._layer_by_layer(vectors, near, left_c)
+        features = (self.composed, self.untouched)
+        weight, bias, score, score_bias = layers
+        return window_scores(
+            vectors, near, left_c, self.reach, weight, bias, score, score_bias, *features, self.activation
+        )
+
+    def _layer_by_layer(self, vectors: Tensor, near: Neighbourhood, left_c: Tensor) -> Tensor:
         window = near.stacked(vectors, self.reach)  # left_m ... left_1, self, right_1 ... right_m
-        if self.composed is None or self.untouched is None:
-            mixed = self.convolution(window)
-        elif layers is None:  # somebody has changed the convolution, so it must be asked itself
-            features = self.untouched + gained.unsqueeze(-1) * (self.composed - self.untouched)
-            mixed = self.convolution(torch.cat([window, features.to(window.dtype)], -1))
-        else:
-            # The features are an affine function of left(c), so their share of the convolution is one too.
-            split = window.shape[-1]
-            weight, of_features = torch.split(layers[0], [split, layers[0].shape[1] - split], 1)
-            slope = of_features @ (self.composed - self.untouched)
-            mixed = nn.functional.linear(window, weight, layers[1] + of_features @ self.untouched)
-            mixed = torch.addcmul(mixed, gained.to(mixed.dtype).unsqueeze(-1), slope)
-        scores: Tensor = self.score(activation(self.activation)(mixed))
+        if self.composed is not None and self.untouched is not None:
+            features = self.untouched + left_c.unsqueeze(-1) * (self.composed - self.untouched)
+            window = torch.cat([window, features.to(window.dtype)], -1)
+        scores: Tensor = self.score(activation(self.activation)(self.convolution(window)))
         return scores.squeeze(-1)
+
+
+@operation(PARTS)
+def window_scores(
+    vectors: Tensor,
+    near: Neighbourhood,
+    left_c: Tensor,
+    reach: int,
+    weight: Tensor,
+    bias: Tensor,
+    score: Tensor,
+    score_bias: Tensor,
+    composed: Tensor | None,
+    untouched: Tensor | None,
+    kind: Activation,
+) -> Tensor:
+    """Scores [B, n] of the windows of vectors [B, n, d], with transition features if there are any."""
+    window = near.stacked(vectors, reach)  # left_m ... left_1, self, right_1 ... right_m
+    if composed is None or untouched is None:
+        mixed = nn.functional.linear(window, weight, bias)
+    else:
+        # The features are an affine function of left(c), so their share of the convolution is one too.
+        split = window.shape[-1]
+        weight, of_features = torch.split(weight, [split, weight.shape[1] - split], 1)
+        slope = of_features @ (composed - untouched)
+        mixed = nn.functional.linear(window, weight, bias + of_features @ untouched)
+        mixed = torch.addcmul(mixed, left_c.to(mixed.dtype).unsqueeze(-1), slope)
+    return nn.functional.linear(activation(kind)(mixed), score, score_bias).squeeze(-1)

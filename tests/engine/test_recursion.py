@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import crvnn_core.engine.recursion
+import crvnn_core.engine.shortcuts
 from crvnn_core import Cell, ContractError, Halting, InputError, Recursion, assemble, read_spec
-from crvnn_core.engine.state import Outlook
+from crvnn_core.engine.shortcuts import ActiveSequences, StepPlan
 from crvnn_core.testing import strategies
 from crvnn_core.testing.oracles import compose_along
 from crvnn_core.testing.parts import (
@@ -123,10 +123,10 @@ def slow_engine(model, inputs, mask):
     first = int(model.start is not None)
     r = model.cell.leaf(torch.stack(vectors))
     size = len(r)
-    e, gained, steps = torch.ones(size), torch.zeros(size), 0
+    e, left_c, steps = torch.ones(size), torch.zeros(size), 0
     for _ in range(n - 1 + model.extra_steps):
         near = model.retriever(e[None], torch.ones(1, size, dtype=torch.bool))
-        u = model.scorer(model.cell.readout(r)[None], near, gained[None])
+        u = model.scorer(model.cell.readout(r)[None], near, left_c[None])
         eligible = torch.zeros(1, size, dtype=torch.bool)
         eligible[0, first : first + n - 1] = True
         c = (model.decision(u, near, eligible, e[None]) * eligible)[0]
@@ -134,7 +134,7 @@ def slow_engine(model, inputs, mask):
         alpha = torch.zeros(size)
         alpha[first : first + n] = left_c[first : first + n]
         r = alpha[:, None] * model.cell(left_r, r) + (1 - alpha[:, None]) * r
-        e, gained, steps = e * (1 - c), alpha, steps + 1
+        e, left_c, steps = e * (1 - c), alpha, steps + 1
         real = e[first : first + n]
         if not model.halting(real[None], r[None], steps)[0]:
             break
@@ -376,16 +376,18 @@ def test_a_step_makes_the_host_wait_only_to_see_who_goes_on(catalog, monkeypatch
     spec = read_spec(catalog, parts={"retriever": retriever, "decision": decision}, sets=["model.width=4"])
     model = assemble(spec, catalog).model.encoder
     state = model.begin(*tokens(6, 4))
-    looks = []
+    sequences, plans = ActiveSequences(model), []
     monkeypatch.setattr(
-        model, "look", lambda state: looks.append(1) or Outlook(state.present, [True], [0], [8], [8])
+        sequences,
+        "_plan_after",
+        lambda state, *_: plans.append(1) or StepPlan(state.present, [True], [0], [8], [8]),
     )
-    monkeypatch.setattr(crvnn_core.engine.recursion, "looking_is_free", lambda values: False)  # as on a GPU
+    monkeypatch.setattr(crvnn_core.engine.shortcuts, "host_sees", lambda values: False)  # as on a GPU
     for name in ("item", "tolist", "__bool__", "__float__", "__int__", "__index__", "nonzero", "cpu"):
         monkeypatch.setattr(torch.Tensor, name, _waits)
-    model.step(state)
-    assert looks == [1]
-    assert model.to("meta").step(model.begin(*(t.to("meta") for t in tokens(6, 4))))[0].is_meta
+    model.step(state, sequences.update)
+    assert plans == [1]
+    assert model.to("meta").step(model.begin(*(t.to("meta") for t in tokens(6, 4))), model.update)[0].is_meta
 
 
 def _waits(*args, **kwargs):
@@ -433,9 +435,9 @@ def test_autocast_keeps_the_nodes_in_float32(catalog, retriever):
     inputs, mask = torch.randn(2, 40, 64).bfloat16(), torch.ones(2, 40, dtype=torch.bool)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         state = model.begin(inputs, mask)
-        _, after = model.step(state)
+        _, after = model.step(state, model.update)
         vector = model(inputs, mask).vector
-    assert after.nodes.dtype == after.exists.dtype == after.gained.dtype == torch.float32
+    assert after.nodes.dtype == after.exists.dtype == after.left_c.dtype == torch.float32
     torch.testing.assert_close(vector, model(inputs.float(), mask).vector, atol=0.06, rtol=0)
 
 

@@ -7,8 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import crvnn_core.engine.shortcuts
 from crvnn_core import Recursion
-from crvnn_core.engine.state import State
+from crvnn_core.engine.shortcuts import may_skip
+from crvnn_core.engine.state import State, kept_within
 from crvnn_core.testing.parts import PlainDecision
 from crvnn_plugins.cells.gated import GatedCell
 from crvnn_plugins.cells.lstm import LSTMCell
@@ -118,15 +120,13 @@ def test_a_retriever_that_counts_positions_keeps_them_all():
 def test_a_decision_of_unknown_gradient_is_left_alone_in_training():
     encoder = model(PlainDecision())
     assert not PlainDecision.gradient_vanishes
-    assert not encoder._may_leave_out(1e-3)
+    assert not may_skip(encoder, 1e-3)
     with torch.no_grad():
-        assert encoder._may_leave_out(1e-3)
+        assert may_skip(encoder, 1e-3)
 
 
 def test_on_a_device_that_would_have_to_be_waited_for_every_cell_runs(monkeypatch):
-    import crvnn_core.engine.recursion
-
-    monkeypatch.setattr(crvnn_core.engine.recursion, "looking_is_free", lambda values: False)
+    monkeypatch.setattr(crvnn_core.engine.shortcuts, "host_sees", lambda values: False)
     inputs, mask = batch([20, 9])
     assert_same(outcome(model(), inputs, mask), outcome(model(shortcuts=False), inputs, mask), atol=1e-7)
 
@@ -173,7 +173,7 @@ def state_of(exists):
     return State(
         nodes=place.double().unsqueeze(-1),
         exists=exists,
-        gained=torch.zeros_like(exists),
+        left_c=torch.zeros_like(exists),
         lost=torch.zeros_like(exists),
         present=everything,
         tokens=everything,
@@ -198,8 +198,8 @@ def test_no_more_than_the_tolerance_is_ever_lost_between_two_that_stay(rows, tol
     first = torch.tensor(rows, dtype=torch.float64)
     state = state_of(first)
     for _ in range(rounds):
-        staying = state.survivors(tolerance)
-        state = state.narrow(list(range(len(rows))), staying, int(staying.sum(1).max()))
+        staying = kept_within(tolerance, state, state.exists)
+        state = state.compacted(list(range(len(rows))), staying, int(staying.sum(1).max()))
         state.exists = state.exists * 0.7
         for row in range(len(rows)):
             places = [int(p) for p, there in zip(state.place[row], state.present[row], strict=True) if there]
@@ -208,7 +208,7 @@ def test_no_more_than_the_tolerance_is_ever_lost_between_two_that_stay(rows, tol
             assert state.last()[row] == len(places) - 1
             assert (state.lost[row] <= tolerance + 1e-12).all()
     # What left in the first round had its whole existence then; later it would have had less.
-    kept = state_of(first).survivors(tolerance)
+    kept = kept_within(tolerance, state_of(first), first)
     for row, mask in zip(first.tolist(), kept.tolist(), strict=True):
         lost = 0.0
         for value, stays in zip(row, mask, strict=True):
@@ -218,7 +218,7 @@ def test_no_more_than_the_tolerance_is_ever_lost_between_two_that_stay(rows, tol
 
 def test_without_a_tolerance_only_what_is_gone_leaves():
     exists = torch.tensor([[0.0, 1e-30, 0.0, 0.0]], dtype=torch.float64)
-    assert state_of(exists).survivors(0).tolist() == [[False, True, False, True]]
+    assert kept_within(0, state_of(exists), exists).tolist() == [[False, True, False, True]]
 
 
 @pytest.mark.parametrize("option", ["drop", "skip"])

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from crvnn_core import CrvnnError
-from crvnn_core.kernels import building, kernels, ready
+from crvnn_core.engine.native import ENGINE
+from crvnn_core.kernels import Library, building, in_use
 from crvnn_plugins.cells.gated import GatedCell
+from crvnn_plugins.native import PARTS
 from twins import PLAIN
 
 
@@ -19,17 +21,21 @@ from twins import PLAIN
 def cache(tmp_path, monkeypatch):
     """A cache directory of one's own."""
     monkeypatch.setenv("CRVNN_CACHE", str(tmp_path / "cache"))
-    for known in (building.library_path, kernels):
-        known.cache_clear()
+    _forget()
     yield tmp_path / "cache"
-    for known in (building.library_path, kernels):
-        known.cache_clear()
+    _forget()
+
+
+def _forget():
+    building.library_path.cache_clear()
+    for library in (ENGINE, PARTS):
+        library.forget()
 
 
 def test_without_a_compiler_there_is_a_hint(cache, monkeypatch):
     monkeypatch.setattr(building, "compiler", lambda: None)
     with pytest.raises(CrvnnError, match=r"no C\+\+ compiler.*CXX.*torch does the same"):
-        building.build()
+        PARTS.build()
     assert not cache.exists()
 
 
@@ -37,18 +43,18 @@ def test_without_a_compiler_there_is_a_hint(cache, monkeypatch):
 def test_a_compiler_that_fails_leaves_nothing_behind(cache, monkeypatch, command):
     monkeypatch.setenv("CXX", command)
     with pytest.raises(CrvnnError, match=r"could not be compiled|no command"):
-        building.build()
+        PARTS.build()
     assert not cache.exists() or not list(cache.iterdir())
 
 
 def test_a_library_that_cannot_be_loaded_does_not_replace_one_that_can(cache, monkeypatch):
     monkeypatch.setenv("CXX", "true")  # compiles without complaint, to an empty file
     monkeypatch.setattr(building, "_try_to_load", lambda library: f"{library.stat().st_size} bytes")
-    path = building.library_path()
+    path = PARTS.path()
     path.parent.mkdir()
     path.write_text("as it was")
     with pytest.raises(CrvnnError, match=r"(?s)could not be compiled with true:\n-fopenmp: 0 bytes"):
-        building.build()
+        PARTS.build()
     assert [file.name for file in cache.iterdir()] == [path.name]
     assert path.read_text() == "as it was"
 
@@ -59,7 +65,7 @@ def test_what_a_compiler_complains_about_is_shown(cache, monkeypatch, tmp_path):
     script.chmod(0o755)
     monkeypatch.setenv("CXX", str(script))
     with pytest.raises(CrvnnError, match=r"(?s)complaining:\n-fopenmp: ATen.h: it is not there"):
-        building.build()
+        PARTS.build()
 
 
 def test_the_compiler_is_the_users_or_the_systems(monkeypatch):
@@ -75,18 +81,20 @@ def test_the_compiler_is_the_users_or_the_systems(monkeypatch):
 def test_the_name_says_what_the_kernels_were_made_for(cache, monkeypatch, tmp_path):
     def path():
         building.library_path.cache_clear()
-        return building.library_path()
+        return PARTS.path()
 
     first = path()
     assert first.parent == cache
     assert path() == first
-    sources = tmp_path / "sources"
-    shutil.copytree(Path(building.__file__).parent, sources)
-    monkeypatch.setattr(building, "_HERE", sources)
+    sources, include = tmp_path / "sources", tmp_path / "include"
+    shutil.copytree(PARTS.sources, sources)
+    shutil.copytree(building.INCLUDE, include)
+    monkeypatch.setattr(Library, "sources", sources)
+    monkeypatch.setattr(building, "INCLUDE", include)
     assert path() == first
-    for name in ("library.cpp", "gated.h"):
+    for file_ in (sources / "library.cpp", sources / "gated.h", include / "crvnn" / "common.h"):
         before = path()
-        with (sources / name).open("a") as file:
+        with file_.open("a") as file:
             file.write("// changed\n")
         assert path() != before
     before = path()
@@ -106,30 +114,29 @@ def test_the_cache_is_where_the_system_has_it(monkeypatch, tmp_path):
 
 
 def test_where_nothing_was_built_torch_does_it(cache):
-    assert kernels() is None
-    assert ready(PLAIN) is None
+    assert not in_use()
     GatedCell(3)(PLAIN, PLAIN)
 
 
 def test_a_damaged_file_is_named_and_torch_does_it(cache):
     cache.mkdir()
-    building.library_path().write_text("this is no library")
+    PARTS.path().write_text("this is no library")
     with pytest.warns(UserWarning, match="cannot be loaded, so torch does the work"):
-        assert kernels() is None
-    assert ready(PLAIN) is None
+        assert PARTS.load() is None
+    assert not in_use()
 
 
 @pytest.mark.slow
 def test_what_is_built_can_be_used(cache):
     if building.compiler() is None:
         pytest.skip("there is no C++ compiler here")
-    path = building.build()
+    path = PARTS.build()
     assert list(cache.iterdir()) == [path]
     code = (
-        "import torch; from crvnn_core.kernels import kernels; from crvnn_plugins.cells.gated import GatedCell;"
-        "assert kernels() is not None;"
+        "import torch; from crvnn_plugins.native import PARTS; from crvnn_plugins.cells.gated import GatedCell;"
+        "assert PARTS.load() is not None;"
         "cell, child = GatedCell(3), torch.randn(2, 3);"
-        "torch.testing.assert_close(cell(child, child), cell.written_out(child, child))"
+        "torch.testing.assert_close(cell(child, child), cell.layer_by_layer(child, child))"
     )
     environment = os.environ | {"CRVNN_CACHE": str(cache), "CRVNN_NATIVE": "1"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

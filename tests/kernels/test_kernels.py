@@ -16,15 +16,23 @@ from torch.autograd import forward_ad
 from torch.nn.utils import prune
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from crvnn_core.engine.hard import _join
 from crvnn_core.engine.neighbourhoods import adjacent
-from crvnn_core.engine.recursion import Recursion, _above, _advance, _blend, _blend_some, _pick
-from crvnn_core.engine.state import State, _kept
-from crvnn_core.kernels import FORMS, KINDS, kernels, ready, without
-from crvnn_core.kernels.along import Along, along
+from crvnn_core.engine.operations import (
+    blend,
+    blend_at,
+    changed_rows,
+    compact,
+    join,
+    rows_at,
+    survey,
+    transition,
+)
+from crvnn_core.kernels import serves, without
 from crvnn_core.trees import tree_of
 from crvnn_plugins.cells.gated import GatedCell
 from crvnn_plugins.decisions.sigmoids import relax
+from crvnn_plugins.native.adapters import FORMS, KINDS
+from crvnn_plugins.native.intervals import CompiledIntervals
 from crvnn_plugins.retrievers.dense import AdhocDense
 from crvnn_plugins.retrievers.interval import Adhoc
 from crvnn_plugins.scorers import WindowScorer
@@ -139,10 +147,10 @@ def test_where_everything_exists_neighbours_are_next_to_one(lengths, width, seed
     mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
     values = numbers(mask.shape if width is None else (*mask.shape, width), seed)
     near = adjacent(mask, mask.float())
-    assert isinstance(near, Along)
+    assert isinstance(near, CompiledIntervals)
     with without():
         plain = adjacent(mask, mask.float())
-    assert not isinstance(plain, Along)
+    assert not isinstance(plain, CompiledIntervals)
     reaching = [near.left(values), near.right(values), *near.window(values, 2)]
     for got, right in zip(
         reaching, [plain.left(values), plain.right(values), *plain.window(values, 2)], strict=True
@@ -189,7 +197,7 @@ def test_float64_stays_float64_where_everything_exists():
 @pytest.mark.parametrize("shape", [(1, 8), (1, 3), (3, 4), (1, 4, 2, 3), (1, 2, 5)])
 def test_values_of_another_shape_are_refused(shape):
     """Not answered with what happens to be in memory."""
-    near = along(torch.ones(1, 4))
+    near = everything(4)
     with pytest.raises((RuntimeError, ValueError, IndexError)):
         near.left(torch.ones(shape))
 
@@ -197,11 +205,11 @@ def test_values_of_another_shape_are_refused(shape):
 @needs_kernels
 @pytest.mark.parametrize("place", [-1, 4])
 def test_places_that_are_none_are_refused(place):
-    nodes, gained, where = torch.ones(1, 4, 2), torch.ones(1, 4), torch.tensor([1, place])
+    nodes, left_c, where = torch.ones(1, 4, 2), torch.ones(1, 4), torch.tensor([1, place])
     with pytest.raises(IndexError, match="none of 4"):
-        _pick(nodes, nodes, where)
+        rows_at(nodes, nodes, where)
     with pytest.raises(IndexError, match="none of 4"):
-        _blend_some(nodes, nodes[0, :2], nodes[0, :2], gained, where)
+        blend_at(nodes, nodes[0, :2], nodes[0, :2], left_c, where)
 
 
 # Layers that are not as they were made
@@ -213,7 +221,7 @@ def test_parameters_may_be_every_other_number():
     for layer in (cell.expand, cell.norm, scorer.score):
         layer.bias = torch.nn.Parameter(torch.arange(2.0 * len(layer.bias))[::2])
     cell.norm.weight = torch.nn.Parameter(torch.arange(8.0)[::2])
-    values, near = numbers((1, 5, 4), 0), along(torch.ones(1, 5))
+    values, near = numbers((1, 5, 4), 0), everything(5)
     for run in (lambda: cell(values, values), lambda: scorer(values, near, torch.ones(1, 5))):
         found = run()
         with without():
@@ -248,15 +256,15 @@ def test_a_pruned_cell_learns(rows):
 
 @pytest.mark.parametrize("transition", [0, 2])
 def test_a_pruned_scorer_scores_as_its_weights_say(transition):
-    scorer, values, gained = WindowScorer(4, 3, transition), numbers((1, 5, 4), 0), torch.rand(1, 5)
+    scorer, values, left_c = WindowScorer(4, 3, transition), numbers((1, 5, 4), 0), torch.rand(1, 5)
     near = AdhocDense()(torch.ones(1, 5), torch.ones(1, 5, dtype=torch.bool))
     plain = copy.deepcopy(scorer)
     prune.l1_unstructured(scorer.convolution, "weight", 0.5)
     plain.convolution.weight.data = scorer.convolution.weight.data
     for _ in range(2):
-        got = scorer(values, near, gained)
+        got = scorer(values, near, left_c)
         got.sum().backward()
-    assert_close(got, plain(values, near, gained))
+    assert_close(got, plain(values, near, left_c))
 
 
 @needs_kernels
@@ -354,12 +362,12 @@ def test_scores(kind, transition, line, width, window, seed, untouched):
     with torch.no_grad():
         scorer.convolution.bias.normal_()
         scorer.score.bias.normal_()
-    gained = numbers(exists.shape, seed, torch.rand) * (0 if untouched else 1)
+    left_c = numbers(exists.shape, seed, torch.rand) * (0 if untouched else 1)
     twin = doubled(scorer)
     assert_twins(
         lambda v, g: scorer(v, by_kernels(exists, mask), g),
         lambda v, g: twin(v, AdhocDense()(exists.double(), mask), g),
-        (numbers((*exists.shape, width), seed + 1), gained),
+        (numbers((*exists.shape, width), seed + 1), left_c),
         (scorer, twin),
     )
 
@@ -411,7 +419,7 @@ def _assert_gated(cell, shape, by=1.0):
     unclean_memory()
     children = [by * numbers((*shape, cell.width), seed) for seed in (1, 2)]
     modules = [SimpleNamespace(parameters=lambda m=m: _composing(m)) for m in (cell, twin)]
-    assert_twins(cell, twin.written_out, children, modules, plain=cell.written_out)
+    assert_twins(cell, twin.layer_by_layer, children, modules, plain=cell.layer_by_layer)
 
 
 def _composing(cell):
@@ -425,7 +433,7 @@ def test_parts_that_are_not_trained_do_not_disturb_the_others():
     left, right = torch.randn(3, 4), torch.randn(3, 4, requires_grad=True)
     weights = torch.randn(3, 4)
     gradients = []
-    for compose in (cell, cell.written_out):
+    for compose in (cell, cell.layer_by_layer):
         (compose(left, right) * weights).sum().backward()
         gradients.append([right.grad.clone(), cell.gates.weight.grad.clone()])
         right.grad = None
@@ -449,12 +457,12 @@ def test_nan_stays_nan(kind):
         scores = scorer(left.unsqueeze(0), everything(4), torch.zeros(1, 4))
         assert scores.isnan().tolist() == [[False, True, True, True]]
     with torch.no_grad():
-        gained = torch.tensor([[0, float("nan"), 0, 1]])
-        scores = scorer(torch.randn(1, 4, 5), everything(4), gained)
+        left_c = torch.tensor([[0, float("nan"), 0, 1]])
+        scores = scorer(torch.randn(1, 4, 5), everything(4), left_c)
         assert scores.isnan().tolist() == [[False, True, False, False]]
         scorer.convolution.weight[0, 0] = float("nan")
         cell.gates.bias[1] = float("nan")
-        assert scorer(torch.randn(1, 4, 5), everything(4), gained).isnan().all()
+        assert scorer(torch.randn(1, 4, 5), everything(4), left_c).isnan().all()
         assert cell(right, right).isnan().all()
 
 
@@ -470,9 +478,7 @@ def test_advancing(drawn, seed):
 
     def run(find):
         def advance(c, e):
-            return _advance(
-                c, find(e, mask), SimpleNamespace(exists=e, eligible=eligible, tokens=mask & tokens)
-            )
+            return transition(c, find(e, mask), e, eligible, mask & tokens)
 
         return advance
 
@@ -484,8 +490,7 @@ def test_advancing(drawn, seed):
 def test_what_was_surely_composed_is_gone():
     mask = torch.ones(1, 4, dtype=torch.bool)
     exists = torch.tensor([[0.3, 0.7, 1.0, 1e-30]])
-    state = SimpleNamespace(exists=exists, eligible=mask, tokens=mask)
-    assert not _advance(torch.ones(1, 4), Adhoc()(exists, mask), state)[2].any()
+    assert not transition(torch.ones(1, 4), Adhoc()(exists, mask), exists, mask, mask)[2].any()
 
 
 @st.composite
@@ -503,13 +508,13 @@ def nodes(draw):
 def test_blending(everywhere, drawn, seed):
     shape, places = drawn
     where = None if everywhere else places
-    gained = numbers(shape[:2], seed, torch.rand).mul(1.5).clamp(0.25, 1.25) - 0.25  # some exactly 0 or 1
+    left_c = numbers(shape[:2], seed, torch.rand).mul(1.5).clamp(0.25, 1.25) - 0.25  # some exactly 0 or 1
     parents = numbers(shape if everywhere else (len(places), shape[2]), seed + 1)
 
     def run(v, p, g):
-        return _blend(v, p, g) if where is None else _blend_some(v, v.flatten(0, 1)[where], p, g, where)
+        return blend(v, p, g) if where is None else blend_at(v, v.flatten(0, 1)[where], p, g, where)
 
-    assert_twins(run, run, (numbers(shape, seed + 2), parents, gained))
+    assert_twins(run, run, (numbers(shape, seed + 2), parents, left_c))
 
 
 @needs_kernels
@@ -519,7 +524,7 @@ def test_picking(drawn, seed):
     shape, places = drawn
 
     def run(one, two):
-        return _pick(one, two, places)
+        return rows_at(one, two, places)
 
     assert_twins(run, run, (numbers(shape, seed), numbers(shape, seed + 1)), tolerance=0)
 
@@ -535,7 +540,7 @@ def test_narrowing(line, width, everyone, seed):
     size = int(staying[rows].sum(1).max())
 
     def run(v, e, g):
-        return _kept(_state(v, e, g, mask, seed), rows, staying, size)
+        return compact(v, e, g, staying, *_flags(mask, seed), rows, size)
 
     given_ = (numbers((*exists.shape, width), seed), exists, numbers(exists.shape, seed + 1))
     assert_twins(lambda *inputs: run(*inputs)[:3], lambda *inputs: run(*inputs)[:3], given_, tolerance=0)
@@ -546,20 +551,10 @@ def test_narrowing(line, width, everyone, seed):
     assert all(map(torch.equal, got, twin))
 
 
-def _state(nodes, exists, gained, mask, seed=0):
-    """What narrowing looks at of a state."""
+def _flags(mask, seed=0):
+    """Tokens, eligible positions and places, for compaction."""
     some = numbers(mask.shape, seed, torch.rand) > 0.3
-    place = torch.arange(mask.shape[1]).expand_as(mask)
-    return SimpleNamespace(
-        nodes=nodes,
-        exists=exists,
-        gained=gained,
-        present=mask,
-        tokens=mask & some,
-        eligible=mask & ~some,
-        place=place,
-        lengths=(1,) * len(mask),
-    )
+    return mask & some, mask & ~some, torch.arange(mask.shape[1]).expand_as(mask)
 
 
 @needs_kernels
@@ -567,12 +562,10 @@ def _state(nodes, exists, gained, mask, seed=0):
 @given(decisions(), st.integers(0, 99))
 def test_surveying(drawn, seed):
     exists, mask, eligible = drawn
-    engine = SimpleNamespace(drop=0.0, _leaving=lambda: True, settles=lambda: True)
     asked = numbers((len(mask),), seed) > 0
-    state = State(*[exists * mask] * 3, None, mask, mask, eligible, mask, mask, 1, (1,) * len(mask))
-    got = Recursion._survey(engine, asked, state)
+    got = survey(asked, exists * mask, mask, eligible)
     with without():
-        twin = Recursion._survey(engine, asked, state)
+        twin = survey(asked, exists * mask, mask, eligible)
     assert all(map(torch.equal, got, twin))
     assert got[1].dtype == twin[1].dtype
 
@@ -583,10 +576,10 @@ def test_surveying(drawn, seed):
 @given(decisions(), st.integers(0, 99))
 def test_finding_the_cells_that_change_something(tolerance, drawn, seed):
     exists, _, _ = drawn
-    gained = numbers(exists.shape, seed, torch.rand).sub(0.3).clamp(0)
-    got = _above(tolerance, gained, exists)
+    left_c = numbers(exists.shape, seed, torch.rand).sub(0.3).clamp(0)
+    got = changed_rows(left_c, exists, tolerance)
     with without():
-        assert torch.equal(got, _above(tolerance, gained, exists))
+        assert torch.equal(got, changed_rows(left_c, exists, tolerance))
 
 
 @needs_kernels
@@ -599,10 +592,10 @@ def test_joining(line, closing, seed):
     compose = (numbers(present.shape, seed, torch.rand) * 9).floor() / 8  # often exactly a half
     exists = 0.5 ** (numbers(present.shape, seed + 1, torch.rand) * 3).floor()
     over = {"some": torch.arange(len(present)) % 2 == 0, "all": torch.ones(len(present), dtype=torch.bool)}
-    state = SimpleNamespace(exists=exists, eligible=eligible, tokens=tokens, present=present)
-    got = _join(compose, state, over.get(closing))
+    given_ = (compose, exists, eligible, tokens, present, over.get(closing))
+    got = join(*given_)
     with without():
-        twin = _join(compose, state, over.get(closing))
+        twin = join(*given_)
     assert [value.dtype for value in got] == [value.dtype for value in twin]
     assert all(map(torch.equal, got, twin))
 
@@ -764,14 +757,13 @@ def test_nothing_depends_on_the_number_of_threads(in_threads):
     def run(e, v, u):
         near = by_kernels(e, mask)
         decided = [relax(u, near, mask, form) for form in FORMS]
-        state = SimpleNamespace(exists=e, eligible=mask, tokens=mask)
-        moved = _advance(decided[0], near, state)
-        picked = _pick(near.left(v), v, flat.flatten())
+        moved = transition(decided[0], near, e, mask, mask)
+        picked = rows_at(near.left(v), v, flat.flatten())
         blends = [
-            _blend(v, v.tanh(), moved[1]),
-            _blend_some(v, picked[1], picked[0], moved[1], flat.flatten()),
+            blend(v, v.tanh(), moved[1]),
+            blend_at(v, picked[1], picked[0], moved[1], flat.flatten()),
         ]
-        kept = _kept(_state(v, e, u, mask), [0, 2, 3, 5], scores > 0, 200)[:3]
+        kept = compact(v, e, u, scores > 0, *_flags(mask), [0, 2, 3, 5], 200)[:3]
         return [near.stacked(v, 2), near.right(u), *decided, *moved, *picked, *blends, *kept]
 
     one, two = (in_threads(count, lambda: outcome(run, (exists * mask, values, scores))) for count in (1, 2))
@@ -784,12 +776,12 @@ def test_nothing_depends_on_the_number_of_threads(in_threads):
 def test_hardly_anything_of_torchs_products_depends_on_the_number_of_threads(in_threads, kind):
     cell, scorer = GatedCell(64, activation=kind), WindowScorer(64, 3, 8, kind)
     mask = torch.ones(4, 300, dtype=torch.bool)
-    gained, children = numbers((4, 300), 1, torch.rand), [numbers((4, 300, 64), seed) for seed in (2, 3)]
+    left_c, children = numbers((4, 300), 1, torch.rand), [numbers((4, 300, 64), seed) for seed in (2, 3)]
     for module, run in (
         (cell, cell.__call__),
         (scorer, lambda v, g: scorer(v, adjacent(mask, g), g)),
     ):
-        inputs = children if module is cell else [children[0], gained]
+        inputs = children if module is cell else [children[0], left_c]
         one, two = (in_threads(count, lambda: outcome(run, inputs, module)) for count in (1, 2))  # noqa: B023
         for got, again in zip([*one[0], *one[1]], [*two[0], *two[1]], strict=True):
             assert_close(got, again, 1e-6)
@@ -811,7 +803,7 @@ class Own(Tensor):
 
 @needs_kernels
 def test_plain_float32_tensors_and_parameters_are_for_kernels():
-    assert ready(PLAIN, torch.nn.Parameter(PLAIN), PLAIN.t()) is kernels() is not None
+    assert serves(PLAIN, torch.nn.Parameter(PLAIN), PLAIN.t(), PLAIN.bool(), PLAIN.long(), 3, None)
 
 
 @needs_kernels
@@ -821,8 +813,7 @@ def test_plain_float32_tensors_and_parameters_are_for_kernels():
         PLAIN.double(),
         PLAIN.bfloat16(),
         PLAIN.half(),
-        PLAIN.long(),
-        PLAIN.bool(),
+        PLAIN.int(),
         PLAIN.to("meta"),
         PLAIN.as_subclass(Own),
         FakeTensorMode().from_tensor(PLAIN),
@@ -830,50 +821,50 @@ def test_plain_float32_tensors_and_parameters_are_for_kernels():
     ids=lambda other: f"{type(other).__name__} {other.dtype} {other.device}",
 )
 def test_other_tensors_are_not_for_kernels(other):
-    assert ready(other) is None
-    assert ready(PLAIN, other) is None
+    assert not serves(other)
+    assert not serves(PLAIN, other)
 
 
 @needs_kernels
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.func.jvp compiles something with torch.jit
 def test_whoever_watches_or_changes_what_torch_does_finds_torch(monkeypatch):
     with without():
-        assert ready(PLAIN) is None
+        assert not serves(PLAIN)
         with without():
             pass
-        assert ready(PLAIN) is None
+        assert not serves(PLAIN)
     with torch.autocast("cpu", torch.bfloat16):
-        assert ready(PLAIN) is None
+        assert not serves(PLAIN)
     with Watching():
-        assert ready(PLAIN) is None
+        assert not serves(PLAIN)
     with FakeTensorMode():
-        assert ready(PLAIN) is None
+        assert not serves(PLAIN)
     seen = []
 
     def looking(x):
-        seen.append(ready(x) or ready(PLAIN))
+        seen.append(serves(x) or serves(PLAIN))
         return x.sum()
 
     torch.func.grad(looking)(PLAIN)
     torch.func.vmap(looking)(PLAIN)
     torch.func.jvp(looking, (PLAIN,), (PLAIN,))
     torch.func.functional_call(torch.nn.Identity(), {}, (PLAIN,))
-    assert seen == [None, None, None]
+    assert seen == [False, False, False]
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert ready(PLAIN) is None
+    assert not serves(PLAIN)
     monkeypatch.undo()
-    assert ready(PLAIN) is not None
+    assert serves(PLAIN)
 
 
 @needs_kernels
 def test_without_ends_with_its_block_whatever_happens():
     with pytest.raises(ZeroDivisionError), without():
         1 / 0  # noqa: B018
-    assert ready(PLAIN) is not None
+    assert serves(PLAIN)
 
 
 def test_the_environment_switches_them_off():
-    code = "import torch; from crvnn_core.kernels import ready; assert ready(torch.zeros(1)) is None"
+    code = "import torch; from crvnn_core.kernels import serves; assert not serves(torch.zeros(1))"
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CRVNN_NATIVE": "0"})
 
 
@@ -895,7 +886,7 @@ def test_a_model_under_autocast_and_one_that_is_counted_work_as_without_kernels(
 @needs_kernels
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the same for make_dual
 def test_forward_mode_derivatives_are_there_or_refused_but_never_lost():
-    cell, near = GatedCell(3).requires_grad_(False), along(torch.ones(1, 4))
+    cell, near = GatedCell(3).requires_grad_(False), everything(4)
     with forward_ad.dual_level():
         values = forward_ad.make_dual(torch.randn(1, 4, 3), torch.ones(1, 4, 3))
         for run in (near.left, lambda v: near.stacked(v, 1), lambda v: cell(v, v)):
@@ -914,19 +905,18 @@ def _kernels_in_use():
     values = numbers((1, 4, 3), 2).requires_grad_()
     mask = torch.ones(1, 4, dtype=torch.bool)
     near, where = Adhoc()(exists, mask), torch.tensor([1, 3])
-    state = SimpleNamespace(exists=exists, eligible=mask, tokens=mask)
     cell, scorer = GatedCell(3), WindowScorer(3, 3, 2)
     return (
         {
             "neighbour": lambda: near.left(values),
             "window": lambda: near.stacked(values, 1),
             "modulated": lambda: relax(values[..., 0], near, mask, "paper"),
-            "advance": lambda: torch.stack(_advance(exists * 0.5, near, state)),
+            "advance": lambda: torch.stack(transition(exists * 0.5, near, exists, mask, mask)),
             "scored": lambda: scorer(values, near, exists),
             "gated": lambda: cell(values, values),
-            "blend": lambda: _blend(values, values * 2, exists),
-            "pick": lambda: _pick(values, values, where)[0],
-            "narrow": lambda: _kept(_state(values, exists, exists, mask), [0], exists > 0.5, 2)[0],
+            "blend": lambda: blend(values, values * 2, exists),
+            "pick": lambda: rows_at(values, values, where)[0],
+            "narrow": lambda: compact(values, exists, exists, exists > 0.5, *_flags(mask), [0], 2)[0],
         },
         values,
         exists,

@@ -1,4 +1,4 @@
-"""Weights that kernels use in many steps: one gradient of them for all steps, and turned once a recursion."""
+"""Weights that kernels use in many steps: one gradient of them for all steps, and transposed once per forward pass."""
 
 import gc
 import weakref
@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from crvnn_core.kernels import without
-from crvnn_core.kernels.along import along
 from crvnn_plugins.cells.gated import GatedCell
 from crvnn_plugins.retrievers.dense import AdhocDense
 from crvnn_plugins.retrievers.interval import Adhoc
 from crvnn_plugins.scorers import WindowScorer
-from twins import assert_close, batch, encoder_of, graph, needs_kernels, numbers
+from twins import assert_close, batch, encoder_of, everything, graph, needs_kernels, numbers
 
 
 def _weighed(module):
@@ -96,7 +95,7 @@ def test_gradients_of_some_weights_can_be_asked_for(shared):
 def test_gradients_of_inputs_alone_leave_nothing_behind(shared):
     module, right = shared
     inputs = numbers((1, 9, module.width), 1).requires_grad_()
-    near = along(torch.ones(1, 9))
+    near = everything(9)
     extra = module(inputs, inputs) if isinstance(module, GatedCell) else module(inputs, near, inputs[..., 0])
     loss = _weighed(module) + extra.sum() * 0
     torch.autograd.grad(loss, inputs, retain_graph=True)
@@ -117,7 +116,7 @@ def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(shared):
     if isinstance(module, GatedCell):
         broken = module(first, first).sum()
     else:
-        broken = module(first, along(torch.ones(1, 5)), first[..., 0]).sum()
+        broken = module(first, everything(5), first[..., 0]).sum()
     with pytest.raises(ValueError, match="no more"):
         (loss + broken).backward(retain_graph=True)
     module.zero_grad()
@@ -172,7 +171,7 @@ def test_weights_go_when_nobody_needs_them_any_more():
 @needs_kernels
 def test_a_scorer_that_nobody_listens_to_has_no_gradient():
     scorer, values = WindowScorer(6, 5, 3), numbers((1, 9, 6), 0).requires_grad_()
-    near = along(torch.full((1, 9), 0.5))
+    near = Adhoc()(torch.full((1, 9), 0.5), torch.ones(1, 9, dtype=torch.bool))
     scorer(values, near, torch.ones(1, 9))
     (near.left(values) * numbers((1, 9, 6), 1)).sum().backward()  # it was made along with the scores
     assert scorer.convolution.weight.grad is None
@@ -201,7 +200,7 @@ def test_two_threads_do_not_mix_their_gradients(shared):
         _assert_all_close(got, right)
 
 
-# Weights that are turned once a recursion
+# Weights that are transposed once per forward pass
 
 
 @needs_kernels
@@ -241,4 +240,4 @@ def test_what_was_made_of_weights_is_gone_after_a_recursion_that_failed(catalog)
     cell, children = encoder.cell, numbers((40, encoder.width), 1)
     with torch.no_grad():
         cell.expand.weight.data.mul_(0.5)
-        assert_close(cell(children, children), cell.written_out(children, children))
+        assert_close(cell(children, children), cell.layer_by_layer(children, children))

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from crvnn_core import assemble, read_spec
 from crvnn_core.engine.neighbourhoods import adjacent
-from crvnn_core.kernels import ready, without
-from crvnn_core.kernels.along import Along
+from crvnn_core.kernels import in_use, without
+from crvnn_plugins.native.intervals import CompiledIntervals
 from crvnn_plugins.retrievers.interval import Adhoc
 
 needs_kernels = pytest.mark.skipif(
-    ready(torch.zeros(1)) is None,
+    not in_use(),
     reason="there are no kernels here: they are not built for this torch and these sources, or CRVNN_NATIVE=0",
 )
 some = settings(max_examples=20)
@@ -112,7 +112,7 @@ def everything(n, kind=torch.float32):
 
 def by_kernels(exists, mask):
     near = Adhoc()(exists, mask)
-    assert isinstance(near, Along)
+    assert isinstance(near, CompiledIntervals)
     return near
 
 

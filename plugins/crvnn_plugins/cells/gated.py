@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Cell
-from crvnn_core.kernels import KINDS, as_made, ready
+from crvnn_core.kernels import operation, plain_parameters
 from crvnn_plugins.activations import Activation, activation
 from crvnn_plugins.activations import backward as activation_backward
 from crvnn_plugins.layers import linear, plainly
+from crvnn_plugins.native import PARTS
 
 #: Nodes from which on a backward pass of our own is worth it: with fewer it saves little memory and no time.
 _MANY = 512
@@ -52,30 +53,62 @@ class GatedCell(Cell):
         return state
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        dropping = self.training and self.dropout.p
-        weights = as_made(self.expand, self.gates, self.norm)
-        if weights is not None and (kernels := ready(left, right, weights[0])) is not None:
-            more = (KINDS.index(self.activation), self._kept(left) if dropping else None)
-            parent: Tensor = kernels.gated(left, right, *weights, self.norm.eps, *more)
-            return parent
-        few = left.shape[:-1].numel() < _MANY
-        if few or weights is None or dropping or plainly(left, weights[0]):
-            return self.written_out(left, right)
-        found: Tensor = _Gated.apply(left, right, *weights, self.norm.eps, self.activation)  # type: ignore[no-untyped-call]
-        return found
+        weights = plain_parameters(self.expand, self.gates, self.norm)
+        if weights is None:  # somebody has changed a layer, so it must be called itself
+            return self.layer_by_layer(left, right)
+        kept = self._dropout_mask(left) if self.training and self.dropout.p else None
+        expand, expand_bias, gates, gates_bias, scale, shift = weights
+        rest = (self.norm.eps, self.activation, kept)
+        return gated(left, right, expand, expand_bias, gates, gates_bias, scale, shift, *rest)
 
-    def _kept(self, children: Tensor) -> Tensor:
-        """What dropout leaves of the inner numbers [..., h]; the same that it would leave if it were called."""
+    def _dropout_mask(self, children: Tensor) -> Tensor:
+        """What dropout would multiply the inner units [..., h] by if it were called: the same random numbers."""
         return self.dropout(children.new_ones(*children.shape[:-1], self.expand.out_features))  # type: ignore[no-any-return]
 
-    def written_out(self, left: Tensor, right: Tensor) -> Tensor:
-        """The cell as its equations have it; ``forward`` gives the same in fewer passes over memory."""
+    def layer_by_layer(self, left: Tensor, right: Tensor) -> Tensor:
+        """The cell as its equations have it, each layer called itself."""
         inner = self.dropout(activation(self.activation)(self.expand(torch.cat([left, right], -1))))
-        gates, new = self.gates(inner).split([3 * self.width, self.width], -1)
-        keep_left, keep_right, take_new = torch.sigmoid(gates).chunk(3, -1)
-        both = torch.addcmul(keep_left * left, keep_right, right)
-        parent: Tensor = self.norm(torch.addcmul(both, take_new, new))
+        parent: Tensor = self.norm(_mixed(left, right, self.gates(inner)))
         return parent
+
+
+def _mixed(left: Tensor, right: Tensor, gates: Tensor) -> Tensor:
+    """The sum that the gates make of left child, right child and candidate [..., d], before the LayerNorm."""
+    width = left.shape[-1]
+    gates, new = torch.split(gates, [3 * width, width], -1)
+    keep_left, keep_right, take_new = torch.sigmoid(gates).chunk(3, -1)
+    return torch.addcmul(torch.addcmul(keep_left * left, keep_right, right), take_new, new)
+
+
+@operation(PARTS)
+def gated(
+    left: Tensor,
+    right: Tensor,
+    expand: Tensor,
+    expand_bias: Tensor,
+    gates: Tensor,
+    gates_bias: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    eps: float,
+    kind: Activation,
+    kept: Tensor | None,
+) -> Tensor:
+    """Parents of children [..., d] by the gated cell's weights; ``kept`` [..., h] is a dropout mask."""
+    inner = activation(kind)(nn.functional.linear(torch.cat([left, right], -1), expand, expand_bias))
+    inner = inner if kept is None else inner * kept.to(inner.dtype)
+    total = _mixed(left, right, nn.functional.linear(inner, gates, gates_bias))
+    return nn.functional.layer_norm(total, scale.shape, scale, shift, eps)
+
+
+@gated.attach
+def _saving_memory(left: Tensor, right: Tensor, expand: Tensor, *others: Any) -> Any:
+    """On any device: a backward pass of its own, which keeps about half of what torch would."""
+    *weights, eps, kind, kept = others
+    few = left.shape[:-1].numel() < _MANY
+    if few or kept is not None or plainly(left, expand):
+        return NotImplemented
+    return _Gated.apply(left, right, expand, *weights, eps, kind)  # type: ignore[no-untyped-call]
 
 
 class _Gated(torch.autograd.Function):

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from crvnn_core import Decision, Neighbourhood, Scheduled
-from crvnn_core.kernels import FORMS, ready
-from crvnn_core.kernels.along import Along
+from crvnn_core.kernels import operation
+from crvnn_plugins.native import PARTS
 
 Modulation = Literal["none", "paper", "reference"]
 
@@ -18,27 +18,28 @@ Modulation = Literal["none", "paper", "reference"]
 def relax(
     scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation, stretch: float = 0.0
 ) -> Tensor:
-    """A sigmoid, in which neighbours may hold each other back; 0 where not eligible.
+    """A sigmoid, which neighbours may modulate; 0 where not eligible.
 
-    :param stretch: how far it is stretched beyond each end, and clipped then.
+    :param stretch: how far it is stretched beyond each end before it is clipped to [0, 1].
     """
-    if modulation in FORMS and isinstance(near, Along) and ready(scores) is not None:
-        return near.modulated(scores, eligible, modulation, stretch)
-    soft = _soft(scores, near, eligible, modulation)
-    return ((1 + 2 * stretch) * soft - stretch).clamp(0, 1) if stretch else soft  # 0 stays 0
-
-
-def _soft(scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation) -> Tensor:
     if modulation == "none":
-        chosen = torch.sigmoid(scores)
-    elif modulation == "paper":
-        rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
-        chosen = torch.softmax(torch.stack(rivals, -1), -1)[..., 1]
-    elif modulation == "reference":
-        return _reference(scores, near, eligible)
-    else:
+        return _stretched(torch.sigmoid(scores) * eligible, stretch)
+    if modulation not in ("paper", "reference"):
         raise ValueError(f"modulation must be 'none', 'paper' or 'reference', not {modulation!r}")
-    return chosen * eligible
+    return modulated(scores, near, eligible, modulation, stretch)
+
+
+@operation(PARTS)
+def modulated(scores: Tensor, near: Neighbourhood, eligible: Tensor, form: str, stretch: float) -> Tensor:
+    """The paper's modulated sigmoid, or that of its published code, stretched and clipped."""
+    if form == "reference":
+        return _stretched(_reference(scores, near, eligible), stretch)
+    rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
+    return _stretched(torch.softmax(torch.stack(rivals, -1), -1)[..., 1] * eligible, stretch)
+
+
+def _stretched(soft: Tensor, stretch: float) -> Tensor:
+    return ((1 + 2 * stretch) * soft - stretch).clamp(0, 1) if stretch else soft  # 0 stays 0
 
 
 def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:

@@ -13,7 +13,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Neighbourhood, Retriever
-from crvnn_core.kernels.along import along
+from crvnn_core.engine.neighbourhoods import IdentityCache, adjacent
+from crvnn_core.engine.operations import transition
+from crvnn_core.kernels import operation
+from crvnn_plugins.native import PARTS
 from crvnn_plugins.retrievers.dense import adhoc_matrices
 from crvnn_plugins.retrievers.precision import prefix_sums
 from crvnn_plugins.retrievers.runs import BlockSums, Runs, Segments, block_weights, first_rows, unit_weights
@@ -42,14 +45,23 @@ class Adhoc(Retriever):
         self.accumulate, self.small = accumulate, small
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
-        if self.accumulate == "auto" and (near := along(exists, mask)) is not None:
-            return near
-        exists = exists * mask
-        auto = exists.device.type == "mps"
-        pairs = auto if self.accumulate == "auto" else self.accumulate == "float32-pairs"
-        if exists.shape[1] <= self.small and not pairs:  # the matrices come from float64
-            return adhoc_matrices(exists)
-        return _Intervals(exists, pairs)
+        return intervals(exists, mask, self.accumulate, self.small)
+
+
+@operation(PARTS)
+def intervals(exists: Tensor, mask: Tensor, accumulate: str, small: int) -> Neighbourhood:
+    """The neighbourhood of Eq. 5; as matrices where there are at most ``small`` positions."""
+    exists = exists * mask
+    auto = exists.device.type == "mps"
+    pairs = auto if accumulate == "auto" else accumulate == "float32-pairs"
+    if exists.shape[1] <= small and not pairs:  # the matrices come from float64
+        return adhoc_matrices(exists)
+    return _Intervals(exists, pairs)
+
+
+# Where neighbours are intervals, these operations of the engine have back ends in the same library.
+adjacent.attach(PARTS.backend("adjacent"))
+transition.attach(PARTS.backend("transition"))
 
 
 class _Intervals(Neighbourhood):
@@ -57,7 +69,7 @@ class _Intervals(Neighbourhood):
 
     def __init__(self, exists: Tensor, pairs: bool) -> None:
         self.exists, self.pairs = exists, pairs
-        self._sums: list[tuple[Tensor, BlockSums]] = []
+        self._sums: IdentityCache[BlockSums] = IdentityCache()
         self._bags: dict[int, tuple[Tensor, Tensor]] = {}
         with torch.no_grad():
             self._sides = _sides(exists, pairs)
@@ -82,12 +94,7 @@ class _Intervals(Neighbourhood):
     @torch.no_grad()
     def _sums_of(self, values: Tensor) -> BlockSums:
         """The prefix sums of e * v, made once for both sides."""
-        for known, sums in self._sums:
-            if known is values:
-                return sums
-        sums = BlockSums(values, self._weights.to(values.dtype), self.pairs)
-        self._sums.append((values, sums))
-        return sums
+        return self._sums.get(values, lambda v: BlockSums(v, self._weights.to(v.dtype), self.pairs))
 
     @cached_property
     def _weights(self) -> Tensor:

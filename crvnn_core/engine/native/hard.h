@@ -1,7 +1,7 @@
 // Decisions for real: who joins his right neighbour.
 #pragma once
 
-#include "common.h"
+#include <crvnn/common.h>
 
 namespace crvnn {
 
@@ -13,7 +13,7 @@ inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> join(const Tensor& com
                                                                const Tensor& present,
                                                                const std::optional<Tensor>& closing) {
   const std::int64_t batch = compose.size(0), n = compose.size(1);
-  const Tensor chance = at::empty_like(before), gained = at::empty_like(before), exists = at::empty_like(before);
+  const Tensor chance = at::empty_like(before), left_c = at::empty_like(before), exists = at::empty_like(before);
   const Tensor joins = at::empty_like(present), staying = at::empty_like(present);
   for (std::int64_t row = 0; row < batch; ++row) {
     const std::int64_t start = n * row;
@@ -22,7 +22,7 @@ inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> join(const Tensor& com
     const bool* token = tokens.const_data_ptr<bool>() + start;
     const bool* here = present.const_data_ptr<bool>() + start;
     const bool over = closing && closing->const_data_ptr<bool>()[row];
-    float *is = mutable_data(chance) + start, *receives = mutable_data(gained) + start;
+    float *is = mutable_data(chance) + start, *receives = mutable_data(left_c) + start;
     float* left = mutable_data(exists) + start;
     bool *leaves = joins.mutable_data_ptr<bool>() + start, *stays = staying.mutable_data_ptr<bool>() + start;
     bool wished = false, left_joins = false;
@@ -37,7 +37,7 @@ inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> join(const Tensor& com
       left_joins = leaves[i];
     }
   }
-  return {chance, joins, gained, staying, exists};
+  return {chance, joins, left_c, staying, exists};
 }
 
 }  // namespace crvnn

@@ -122,6 +122,12 @@ inline void leave() {
   if (scope.depth > 0 && --scope.depth == 0) scope.transposed.clear();
 }
 
+// The operators that the host calls around a forward pass; every library defines them.
+inline void define_scope(torch::Library& library) {
+  library.def("enter() -> ()", &enter);
+  library.def("leave() -> ()", &leave);
+}
+
 // Products with weights [outputs, inputs] are quicker when they lie in memory the other way round.
 inline Tensor transposed(const Tensor& weight) {
   Scope& scope = Scope::now();

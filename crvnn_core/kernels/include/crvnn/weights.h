@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "common.h"
+#include <crvnn/common.h>
 
 namespace crvnn {
 

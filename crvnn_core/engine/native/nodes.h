@@ -1,7 +1,7 @@
 // Nodes: some of them, and parents in their places.
 #pragma once
 
-#include "common.h"
+#include <crvnn/common.h>
 
 namespace crvnn {
 
@@ -72,21 +72,21 @@ inline std::tuple<Tensor, Tensor> pick(const Tensor& one, const Tensor& two, con
 
 // Calls work(number of a parent, its place) for all of them.
 template <class Work>
-void over_parents(const Tensor& gained, const std::optional<Tensor>& where, std::int64_t d, const Work& work) {
-  const Tensor places = where ? checked(*where, gained.numel()) : Tensor();
+void over_parents(const Tensor& left_c, const std::optional<Tensor>& where, std::int64_t d, const Work& work) {
+  const Tensor places = where ? checked(*where, left_c.numel()) : Tensor();
   const std::int64_t* index = where ? places.const_data_ptr<std::int64_t>() : nullptr;
-  over_rows(where ? places.numel() : gained.numel(), 2 * d, [&](std::int64_t first, std::int64_t last) {
+  over_rows(where ? places.numel() : left_c.numel(), 2 * d, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) work(i, index ? index[i] : i);
   });
 }
 
-inline Tensor blended(const Tensor& nodes, const Tensor& parents, const Tensor& gained,
+inline Tensor blended(const Tensor& nodes, const Tensor& parents, const Tensor& left_c,
                       const std::optional<Tensor>& where) {
   const std::int64_t d = nodes.size(-1);
   const Tensor found = where ? nodes.clone() : at::empty_like(nodes);
-  const float *own = data(nodes), *other = data(parents), *by = data(gained);
+  const float *own = data(nodes), *other = data(parents), *by = data(left_c);
   float* to = mutable_data(found);
-  over_parents(gained, where, d, [&](std::int64_t i, std::int64_t at) {
+  over_parents(left_c, where, d, [&](std::int64_t i, std::int64_t at) {
     const float *node = own + d * at, *parent = other + d * i;
     const float share = by[at], rest = 1 - share;
     float* out = to + d * at;
@@ -97,25 +97,25 @@ inline Tensor blended(const Tensor& nodes, const Tensor& parents, const Tensor& 
 }
 
 struct Blend : torch::autograd::Function<Blend> {
-  static Tensor forward(AutogradContext* context, const Tensor& nodes, const Tensor& parents, const Tensor& gained,
+  static Tensor forward(AutogradContext* context, const Tensor& nodes, const Tensor& parents, const Tensor& left_c,
                         const std::optional<Tensor>& where) {
     at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({nodes, parents, gained, where.value_or(Tensor())});
-    return blended(nodes, parents, gained, where);
+    context->save_for_backward({nodes, parents, left_c, where.value_or(Tensor())});
+    return blended(nodes, parents, left_c, where);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = saved_by(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor &nodes = saved[0], &parents = saved[1], &gained = saved[2];
+    const Tensor &nodes = saved[0], &parents = saved[1], &left_c = saved[2];
     const std::optional<Tensor> where = saved[3].defined() ? std::optional<Tensor>(saved[3]) : std::nullopt;
     const Tensor gradient = gradients[0].contiguous();
     const std::int64_t d = nodes.size(-1);
     const Tensor of_nodes = where ? gradient.clone() : at::empty_like(nodes), of_parents = at::empty_like(parents);
-    const Tensor of_gained = where ? at::zeros_like(gained) : at::empty_like(gained);
-    const float *own = data(nodes), *other = data(parents), *by = data(gained), *g = data(gradient);
-    float *to_nodes = mutable_data(of_nodes), *to_parents = mutable_data(of_parents), *to = mutable_data(of_gained);
-    over_parents(gained, where, d, [&](std::int64_t i, std::int64_t at) {
+    const Tensor of_left_c = where ? at::zeros_like(left_c) : at::empty_like(left_c);
+    const float *own = data(nodes), *other = data(parents), *by = data(left_c), *g = data(gradient);
+    float *to_nodes = mutable_data(of_nodes), *to_parents = mutable_data(of_parents), *to = mutable_data(of_left_c);
+    over_parents(left_c, where, d, [&](std::int64_t i, std::int64_t at) {
       const float *node = own + d * at, *parent = other + d * i, *given = g + d * at;
       const float share = by[at], rest = 1 - share;
       float *of_node = to_nodes + d * at, *of_parent = to_parents + d * i;
@@ -128,16 +128,16 @@ struct Blend : torch::autograd::Function<Blend> {
       }
       to[at] = dot;
     });
-    return {of_nodes, of_parents, of_gained, Tensor()};
+    return {of_nodes, of_parents, of_left_c, Tensor()};
   }
 };
 
-// Parents in the measure of left(c), the nodes as they were in the rest: nodes [B, n, s], gained [B, n]; parents of all
+// Parents in the measure of left(c), the nodes as they were in the rest: nodes [B, n, s], left_c [B, n]; parents of all
 // nodes, or [m, s] of those that stand at the places where [m].
-inline Tensor blend(const Tensor& nodes, const Tensor& parents, const Tensor& gained,
+inline Tensor blend(const Tensor& nodes, const Tensor& parents, const Tensor& left_c,
                     const std::optional<Tensor>& where) {
-  if (recording({nodes, parents, gained})) return Blend::apply(nodes, parents, gained, where);
-  return blended(nodes, parents, gained, where);
+  if (recording({nodes, parents, left_c})) return Blend::apply(nodes, parents, left_c, where);
+  return blended(nodes, parents, left_c, where);
 }
 
 // Which positions go on [B, n]: what exists, and all that is not eligible to be composed. And for every sequence the
@@ -165,14 +165,14 @@ inline std::tuple<Tensor, Tensor> survey(const Tensor& willing, const Tensor& ex
 }
 
 // The places [m], counted through all sequences, where left(c) times what still exists is above a tolerance.
-inline Tensor changing(const Tensor& gained, const Tensor& exists, double tolerance) {
-  const float *g = data(gained), *e = data(exists), least = static_cast<float>(tolerance);
-  const std::int64_t count = gained.numel();
+inline Tensor changing(const Tensor& left_c, const Tensor& exists, double tolerance) {
+  const float *g = data(left_c), *e = data(exists), least = static_cast<float>(tolerance);
+  const std::int64_t count = left_c.numel();
   std::vector<std::int64_t> found;
   for (std::int64_t i = 0; i < count; ++i) {
     if (g[i] * e[i] > least) found.push_back(i);
   }
-  const Tensor places = at::empty({static_cast<std::int64_t>(found.size())}, gained.options().dtype(at::kLong));
+  const Tensor places = at::empty({static_cast<std::int64_t>(found.size())}, left_c.options().dtype(at::kLong));
   std::copy(found.begin(), found.end(), places.mutable_data_ptr<std::int64_t>());
   return places;
 }
@@ -221,12 +221,12 @@ Tensor few(const Tensor& values, const Kept& kept, bool masked) {
 
 struct Narrow : torch::autograd::Function<Narrow> {
   static variable_list forward(AutogradContext* context, const Tensor& nodes, const Tensor& exists,
-                               const Tensor& gained, const Kept& kept) {
+                               const Tensor& left_c, const Kept& kept) {
     at::AutoDispatchBelowADInplaceOrView below;
     context->save_for_backward({kept.flat, kept.present});
     context->saved_data["shape"] = nodes.sizes().vec();
     context->set_materialize_grads(false);
-    return {nodes_at(nodes, kept), few<float>(exists, kept, true), few<float>(gained, kept, false)};
+    return {nodes_at(nodes, kept), few<float>(exists, kept, true), few<float>(left_c, kept, false)};
   }
 
   static Tensor nodes_at(const Tensor& nodes, const Kept& kept) {
@@ -249,13 +249,13 @@ struct Narrow : torch::autograd::Function<Narrow> {
 // positions that stay: at most size. Padding does not exist and is no token. Behind the first three stands which positions
 // are no padding, and at the end where they were.
 inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> narrow(
-    const Tensor& nodes, const Tensor& exists, const Tensor& gained, const Tensor& staying, const Tensor& tokens,
+    const Tensor& nodes, const Tensor& exists, const Tensor& left_c, const Tensor& staying, const Tensor& tokens,
     const Tensor& eligible, const Tensor& place, at::IntArrayRef chosen, std::int64_t size) {
   const Kept some = kept(staying, chosen, size);
   const variable_list found =
-      recording({nodes, exists, gained})
-          ? Narrow::apply(nodes, exists, gained, some)
-          : variable_list{Narrow::nodes_at(nodes, some), few<float>(exists, some, true), few<float>(gained, some, false)};
+      recording({nodes, exists, left_c})
+          ? Narrow::apply(nodes, exists, left_c, some)
+          : variable_list{Narrow::nodes_at(nodes, some), few<float>(exists, some, true), few<float>(left_c, some, false)};
   return {found[0],
           found[1],
           found[2],

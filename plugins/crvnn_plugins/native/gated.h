@@ -1,9 +1,9 @@
 // The gated recursive cell. The matrix products are torch's; everything between two of them is one pass over memory.
 #pragma once
 
-#include "activation.h"
-#include "common.h"
-#include "weights.h"
+#include <crvnn/activation.h>
+#include <crvnn/common.h>
+#include <crvnn/weights.h>
 
 namespace crvnn {
 

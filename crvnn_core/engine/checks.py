@@ -1,0 +1,64 @@
+"""What the engine makes sure of before it trusts a batch or the result of a part."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from crvnn_core.errors import ContractError, InputError
+from crvnn_core.interfaces import Neighbourhood
+
+
+def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> list[int]:
+    """The number of tokens in each sequence, after making sure that the batch can be encoded.
+
+    It looks at the data once before the recursion, which costs one synchronisation with the device.
+    """
+    if inputs.dim() != 3 or mask.shape != inputs.shape[:2] or mask.dtype != torch.bool:
+        raise InputError(
+            f"an encoder takes inputs [batch, tokens, width] and a bool mask [batch, tokens]; "
+            f"got {list(inputs.shape)} and {mask.dtype} {list(mask.shape)}"
+        )
+    if width is not None and inputs.shape[2] != width:
+        raise InputError(
+            f"the inputs are {inputs.shape[2]} numbers wide, but the encoder was built for {width}"
+        )
+    if inputs.shape[0] == 0 or inputs.shape[1] == 0:
+        raise InputError(f"the batch is empty: inputs have the shape {list(inputs.shape)}")
+    if inputs.is_meta:  # shapes only
+        return [inputs.shape[1]] * inputs.shape[0]
+    gap = (mask[:, 1:] & ~mask[:, :-1]).any(1)
+    bad = (~inputs.isfinite()).any(2) & mask  # values under padding do not matter
+    facts = torch.stack([mask.sum(1), gap.long(), bad.any(1).long(), bad.long().argmax(1)]).tolist()
+    for row, (length, has_gap, has_bad, position) in enumerate(zip(*facts, strict=True)):
+        if length == 0:
+            raise InputError(f"sequence {row} of the batch is empty: every position of its mask is padding")
+        if has_gap:
+            raise InputError(
+                f"sequence {row} of the batch has padding before a token; padding goes on the right"
+            )
+        if has_bad:
+            raise InputError(
+                f"sequence {row} of the batch has NaN or infinity in its input, at token {position}"
+            )
+    lengths: list[int] = facts[0]
+    return lengths
+
+
+def expect_shape(part: nn.Module, role: str, got: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse what is not a tensor of this shape; the last word of ``role`` is the slot."""
+    if not isinstance(got, Tensor):
+        fault = f"a {type(got).__name__}, not a tensor"
+    elif got.shape != shape:
+        fault = f"the shape {list(got.shape)}; {list(shape)} was expected"
+    else:
+        return
+    raise ContractError(f"{role} {type(part).__name__} returned {fault}", role.split()[-1])
+
+
+def expect_neighbourhood(part: nn.Module, got: Neighbourhood) -> Neighbourhood:
+    """Refuse what a retriever returned if that is no neighbourhood."""
+    if not isinstance(got, Neighbourhood):
+        fault = f"{type(part).__name__} returned a {type(got).__name__}, not a Neighbourhood"
+        raise ContractError(f"retriever {fault}", "retriever")
+    return got

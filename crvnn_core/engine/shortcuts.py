@@ -1,0 +1,135 @@
+"""Which sequences stay active, which positions are kept, and where the cell need not run.
+
+Sequences leave the batch when they halt. Positions leave their sequence when they no longer exist, and the cell is run
+only where it changes a node that still matters; by default both are exact (docs/explanation/recursion.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from crvnn_core.engine.operations import blend_at, changed_rows, rows_at, survey
+from crvnn_core.engine.results import Results
+from crvnn_core.engine.state import State, kept_within
+
+if TYPE_CHECKING:
+    from crvnn_core.engine.recursion import Recursion
+
+#: Compaction copies what is kept, which is worth it when at most this share of the positions is left.
+WORTH = 0.9
+
+
+@dataclass(eq=False)
+class StepPlan:
+    """What follows a step, known on the host: which of B sequences are still active, and what is kept of each."""
+
+    kept: Tensor  # [B, N] bool
+    more: list[bool]  # whether the halting wants another step
+    active: list[int]  # the sequences that take one, as their steps have not run out either
+    sizes: list[int]  # how many positions are kept
+    uncertain: list[int]  # how many of these may have e < 1
+
+
+class ActiveSequences:
+    """The sequences of one forward pass that have not halted; results of the others."""
+
+    def __init__(self, engine: Recursion) -> None:
+        self.engine = engine
+        self.results = Results(engine.halt_penalty, engine.penalise == "unhalted")
+        self._plan: StepPlan | None = None  # of the step that is being taken, once it is known
+
+    def update(self, state: State, h: Tensor, left_c: Tensor, exists: Tensor) -> Tensor:
+        """The nodes after a step, as ``Recursion.update`` makes them, with the cell run only where it matters.
+
+        ``exists`` is e after the step. Where the halting needs no vectors it is asked here, before the nodes are made:
+        of sequences that are done only the last token's is needed.
+        """
+        if not self.engine.halting.needs_vectors:
+            self._plan = self._plan_after(state, state.step + 1, exists, state.nodes)
+        rows = self._rows(state, left_c, exists)
+        if rows is None:
+            return self.engine.update(state, h, left_c, exists)
+        children, own = rows_at(h, state.nodes, rows)
+        return blend_at(state.nodes, own, self.engine.compose(children, own), left_c, rows)
+
+    def remaining(self, state: State) -> State | None:
+        """Keep the results of sequences that are done; the state of the active ones, or ``None``."""
+        plan = self._plan or self._plan_after(state, state.step, state.exists, state.nodes)
+        self._plan = None
+        done = sorted(set(range(len(state.lengths))) - set(plan.active))
+        for halted in (True, False):
+            leaving = [i for i in done if plan.more[i] != halted]
+            if leaving:
+                self.results.add(state, leaving, halted)
+        if not plan.active:
+            return None
+        sizes, n = [plan.sizes[i] for i in plan.active], plan.kept.shape[1]
+        all_exist = not any(plan.uncertain[i] for i in plan.active)  # then nothing else may be there
+        if done or (min(sizes) < n if all_exist else max(sizes) < WORTH * n):
+            state = state.compacted(plan.active, plan.kept, max(sizes))
+        state.all_exist = all_exist
+        return state
+
+    def _plan_after(self, state: State, step: int, exists: Tensor, nodes: Tensor) -> StepPlan:
+        """This is the one place in the loop where the host waits for the device."""
+        engine = self.engine
+        sizes = [length + 2 * state.behind for length in state.lengths]
+        more, uncertain, kept = [True] * len(sizes), sizes if step else [0] * len(sizes), state.present
+        if step and not nodes.is_meta:
+            wanted = engine.wants_more(exists.detach() * state.tokens, nodes, step)
+            if may_drop(engine) or can_saturate(engine):
+                kept, facts = self._survey(state, wanted, exists)
+                answers, sizes, uncertain = facts.tolist()
+                more = [bool(answer) for answer in answers]
+            else:
+                more = wanted.tolist()
+        active = [i for i, go in enumerate(more) if go and step < engine.step_limit(state.lengths[i])]
+        return StepPlan(kept, more, active, sizes, uncertain)
+
+    def _survey(self, state: State, wanted: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
+        """The kept positions [B, N]; and per sequence the halting's answer, how many are kept, how many may have
+        e < 1 [3, B]."""
+        drops, saturates = may_drop(self.engine), can_saturate(self.engine)
+        if drops and saturates and self.engine.drop == 0:
+            return survey(wanted, exists, state.present, state.eligible)
+        kept = kept_within(self.engine.drop, state, exists) if drops else state.present
+        uncertain = kept & (exists != 1) if saturates else kept
+        return kept, torch.stack([wanted.long(), kept.sum(1), uncertain.sum(1)])
+
+    def _rows(self, state: State, left_c: Tensor, exists: Tensor) -> Tensor | None:
+        """The rows [m] whose nodes change and still matter; ``None`` for all.
+
+        Counting them makes the host wait for the device, so that is done only where it costs nothing.
+        """
+        if self.engine.shortcuts and self._plan is not None and not self._plan.active:
+            return state.last() + torch.arange(0, left_c.numel(), left_c.shape[1], device=left_c.device)
+        if not (may_skip(self.engine, self.engine.skip) and host_sees(left_c)):
+            return None
+        rows = changed_rows(left_c.detach(), exists.detach(), self.engine.skip)
+        return rows if len(rows) < WORTH * left_c.numel() else None
+
+
+def can_saturate(engine: Recursion) -> bool:
+    """Whether decisions can be exactly 0 or 1, and have no gradient there that would be missed."""
+    exact = engine.shortcuts and engine.decision.can_saturate
+    return exact and (engine.decision.gradient_vanishes or not torch.is_grad_enabled())
+
+
+def may_skip(engine: Recursion, tolerance: float) -> bool:
+    """Whether contributions at or below a tolerance can occur and may be skipped: not where they have a gradient."""
+    some = engine.shortcuts and (tolerance > 0 or (tolerance == 0 and engine.decision.can_saturate))
+    return some and (engine.decision.gradient_vanishes or not torch.is_grad_enabled())
+
+
+def may_drop(engine: Recursion) -> bool:
+    """Whether positions that no longer exist may leave: not where a retriever counts positions."""
+    return engine.retriever.reach is None and may_skip(engine, engine.drop)
+
+
+def host_sees(values: Tensor) -> bool:
+    """Whether the host can look at a tensor without waiting for a device."""
+    return values.device.type == "cpu"

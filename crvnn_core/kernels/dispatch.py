@@ -1,0 +1,86 @@
+"""When compiled back ends may run: the one place that asks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+_TENSORS = (Tensor, nn.Parameter)  # and no subclass, which may mean something else by the same call
+_TYPES = (torch.float32, torch.bool, torch.int64)
+_LAYERS = (nn.Linear, nn.LayerNorm)
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_allowed = os.environ.get("CRVNN_NATIVE", "1") != "0"
+
+
+def allowed() -> bool:
+    """Whether compiled back ends may be used at all: not with CRVNN_NATIVE=0, nor inside ``without``."""
+    return _allowed
+
+
+@contextlib.contextmanager
+def without() -> Iterator[None]:
+    """A block in which torch does everything, as with CRVNN_NATIVE=0."""
+    global _allowed
+    before, _allowed = _allowed, False
+    try:
+        yield
+    finally:
+        _allowed = before
+
+
+def serves(*arguments: Any) -> bool:
+    """Whether compiled code may take these arguments.
+
+    Its tensors are plain ones on a CPU: float32, bool or int64. Whatever intercepts or transforms torch's operations
+    (autocast, compiling, exporting, tracing, dispatch modes, function transforms, forward-mode derivatives) sees the
+    operation's body instead.
+    """
+    if not _allowed or torch.compiler.is_compiling() or _intercepted():
+        return False
+    for argument in arguments:
+        if not isinstance(argument, Tensor):
+            continue
+        if type(argument) not in _TENSORS or argument.dtype not in _TYPES or not argument.is_cpu:
+            return False
+        if argument.layout is not torch.strided or argument.is_neg():
+            return False
+    return True
+
+
+def plain_parameters(*layers: nn.Module) -> list[Tensor] | None:
+    """Weight and bias of each of these layers, for an operation to use instead of calling them.
+
+    ``None`` if a layer must be called itself: it has hooks or no bias, or is not one of torch's own (pruned,
+    reparametrised, quantised).
+    """
+    found: list[Tensor] = []
+    for layer in layers:
+        own = layer.__dict__  # nn.Module's attribute lookup is slow, and this runs in every step
+        weight, bias = own["_parameters"].get("weight"), own["_parameters"].get("bias")
+        changed = any(own[hooks] for hooks in _HOOKS) or "forward" in own or type(layer) not in _LAYERS
+        if changed or weight is None or bias is None:
+            return None
+        found += (weight, bias)
+    return found
+
+
+def _intercepted() -> bool:
+    return bool(
+        _dispatch_modes()
+        or _transforms()
+        or _tracing()
+        or _autocasting("cpu")
+        or forward_ad._current_level >= 0
+    )
+
+
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._are_functorch_transforms_active
+_tracing = torch._C._get_tracing_state
+_autocasting = torch.is_autocast_enabled

@@ -1,0 +1,135 @@
+"""Libraries of compiled back ends: a folder with C++ sources, and adapters from operations to their operators."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from crvnn_core.kernels import building, dispatch
+from crvnn_core.kernels.operation import Backend
+
+#: Every library that an imported package has declared.
+_declared: list[Library] = []
+
+
+class Library:
+    """C++ operators of one package, compiled on the user's machine.
+
+    The package's folder holds ``library.cpp`` (its ``TORCH_LIBRARY(name, ...)``), headers, and ``adapters.py``: for
+    each operation that it serves a function of the same name, which takes the operators and the arguments of the
+    operation and returns ``NotImplemented`` where it does not serve.
+
+    :param name: of the ``TORCH_LIBRARY``, and so the namespace under ``torch.ops``.
+    :param package: whose folder it is, as ``my_package.native``.
+    """
+
+    def __init__(self, name: str, package: str) -> None:
+        self.name, self.package = name, package
+        self._loaded: Loaded | None = None
+        self._tried = False
+        _declared.append(self)
+
+    @property
+    def sources(self) -> Path:
+        """The folder of the sources."""
+        file = importlib.import_module(self.package).__file__
+        assert file is not None
+        return Path(file).parent
+
+    def path(self) -> Path:
+        """Where the compiled library for this torch and this processor is, or would be."""
+        return building.library_path(self.name, self.sources)
+
+    def build(self) -> Path:
+        """Compile it and use it from now on; nothing is replaced unless the result can be loaded."""
+        path = building.build(self.name, self.sources)
+        self.forget()
+        return path
+
+    def forget(self) -> None:
+        """Look for the compiled library anew when it is next needed."""
+        self._loaded, self._tried = None, False
+
+    def load(self) -> Loaded | None:
+        """Its operators and adapters, if it has been compiled for this torch and this processor."""
+        if not self._tried:
+            self._loaded, self._tried = self._load(), True
+        return self._loaded
+
+    def _load(self) -> Loaded | None:
+        try:
+            path = self.path()
+            if not path.exists():
+                return None
+        except (OSError, RuntimeError):  # no home directory, or not a readable one
+            return None
+        try:
+            torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
+            return Loaded(self.name, importlib.import_module(f"{self.package}.adapters"))
+        except (OSError, RuntimeError, AttributeError) as error:  # a damaged file: --build makes it anew
+            message = f"the kernels of {self.package} cannot be loaded, so torch does the work: {error}"
+            warnings.warn(message, stacklevel=2)
+            return None
+
+    def backend(self, name: str) -> Backend:
+        """The back end of the operation called ``name``: the adapter of that name, where compiled code may run."""
+
+        def run(*arguments: Any) -> Any:
+            if not dispatch.serves(*arguments):
+                return NotImplemented
+            loaded = self._loaded if self._tried else self.load()
+            if loaded is None:
+                return NotImplemented
+            return getattr(loaded.adapters, name)(loaded.operators, *arguments)
+
+        return run
+
+    def __repr__(self) -> str:
+        return f"Library({self.name!r}, {self.package!r})"
+
+
+class Loaded:
+    """A library in use."""
+
+    def __init__(self, name: str, adapters: ModuleType) -> None:
+        self.operators, self.adapters = Operators(name), adapters
+
+
+class Operators:
+    """The operators under ``torch.ops.NAME``, each looked up once."""
+
+    def __init__(self, name: str) -> None:
+        self._namespace = getattr(torch.ops, name)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._namespace, name).default
+        self.__dict__[name] = found
+        return found
+
+
+def in_use() -> bool:
+    """Whether compiled back ends are allowed, and a library of those declared so far is there."""
+    return dispatch.allowed() and any(library.load() is not None for library in _declared)
+
+
+@contextlib.contextmanager
+def fixed_weights() -> Iterator[None]:
+    """A block in which no weights change, so that kernels transpose them once instead of in every step."""
+    if not dispatch.serves():
+        yield
+        return
+    entered = [loaded.operators for library in _declared if (loaded := library.load()) is not None]
+    for operators in entered:
+        operators.enter()
+    try:
+        yield
+    finally:
+        for operators in entered:
+            operators.leave()

@@ -1,0 +1,53 @@
+"""Operations: functions defined by their body in torch, to which back ends are attached."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from crvnn_core.kernels.library import Library
+
+P = ParamSpec("P")
+R = TypeVar("R")
+#: Takes the arguments of an operation; returns its result, or ``NotImplemented`` where it does not serve.
+Backend = Callable[..., Any]
+
+
+class Operation(Generic[P, R]):
+    """A function whose body defines it; calling it runs the first back end that serves, else the body.
+
+    Arguments are positional. ``body`` is the definition itself, for comparison.
+    """
+
+    def __init__(self, body: Callable[P, R]) -> None:
+        self.body = body
+        self.backends: list[Backend] = []
+        functools.update_wrapper(self, body)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        for backend in self.backends:
+            found = backend(*args)
+            if found is not NotImplemented:
+                return found  # type: ignore[no-any-return]
+        return self.body(*args, **kwargs)
+
+    def attach(self, backend: Backend) -> None:
+        """Try ``backend`` before the body, after those that were attached earlier."""
+        self.backends.append(backend)
+
+    def __repr__(self) -> str:
+        return f"<operation {self.body.__module__}.{self.body.__qualname__}, {len(self.backends)} back ends>"
+
+
+def operation(*libraries: Library) -> Callable[[Callable[P, R]], Operation[P, R]]:
+    """Make an operation of a function, with the function of the same name in each library as a back end."""
+
+    def decorate(body: Callable[P, R]) -> Operation[P, R]:
+        made = Operation(body)
+        for library in libraries:
+            made.attach(library.backend(body.__name__))
+        return made
+
+    return decorate

@@ -1,0 +1,73 @@
+"""From operations of the built-in parts and of the engine (same names and arguments) to this library's operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crvnn_core.interfaces import Neighbourhood
+from crvnn_plugins.native.intervals import CompiledIntervals
+
+#: Activations, in the order of ``Kind`` in activation.h.
+KINDS = ("gelu", "gelu-tanh", "relu")
+#: Forms of modulation, in the order of ``Form`` in modulation.h.
+FORMS = ("paper", "reference")
+
+
+def intervals(ops: Any, exists: Tensor, mask: Tensor, accumulate: str, small: int) -> Any:
+    if accumulate != "auto" or exists.dtype is not torch.float32:
+        return NotImplemented
+    if not mask.all():  # seldom, in a recursion: cheaper to look than to multiply
+        exists = exists * mask
+    return CompiledIntervals(exists, ops)
+
+
+def adjacent(ops: Any, present: Tensor, exists: Tensor) -> Any:
+    if exists.dtype is not torch.float32:
+        return NotImplemented
+    return CompiledIntervals(present.to(torch.float32), ops)
+
+
+def window_scores(
+    ops: Any,
+    vectors: Tensor,
+    near: Neighbourhood,
+    left_c: Tensor,
+    reach: int,
+    weight: Tensor,
+    bias: Tensor,
+    score: Tensor,
+    score_bias: Tensor,
+    composed: Tensor | None,
+    untouched: Tensor | None,
+    activation: str,
+) -> Any:
+    layers = (weight, bias, score, score_bias, composed, untouched, KINDS.index(activation))
+    if isinstance(near, CompiledIntervals) and reach:
+        return near.scores(vectors, reach, left_c, *layers)
+    return ops.window_scores(near.stacked(vectors, reach).contiguous(), left_c.contiguous(), *layers)
+
+
+def modulated(
+    ops: Any, scores: Tensor, near: Neighbourhood, eligible: Tensor, form: str, stretch: float
+) -> Any:
+    if not isinstance(near, CompiledIntervals):
+        return NotImplemented
+    flags = eligible.expand_as(scores).contiguous()
+    return ops.modulated(scores.contiguous(), flags, *near.line, FORMS.index(form), stretch)
+
+
+def transition(
+    ops: Any, c: Tensor, near: Neighbourhood, exists: Tensor, eligible: Tensor, tokens: Tensor
+) -> Any:
+    if not isinstance(near, CompiledIntervals):
+        return NotImplemented
+    state = (value.contiguous() for value in (c, exists, eligible, tokens))
+    return ops.transition(*state, *near.line)
+
+
+def gated(ops: Any, left: Tensor, right: Tensor, *weights: Any) -> Any:
+    *tensors, eps, activation, kept = weights
+    return ops.gated(left, right, *tensors, eps, KINDS.index(activation), kept)

@@ -52,7 +52,15 @@ class Neighbourhood(ABC):
         return torch.cat(self.window(values, reach), -1)
 
 
-class Retriever(nn.Module, ABC):
+class Part(nn.Module, ABC):
+    """A part of a model: an encoder, or what an encoder is built from."""
+
+    #: The parameters of ``__init__`` that may change after training: they change the result under the same weights. The
+    #: explorer has a control for each. Leave out what shapes weights or matters in training alone; ``None`` for all.
+    live_settings: tuple[str, ...] | None = None
+
+
+class Retriever(Part):
     """Finds each position's soft neighbours from the existential probabilities."""
 
     #: How many positions away it can see; ``None`` for any distance.
@@ -67,7 +75,7 @@ class Retriever(nn.Module, ABC):
         """``exists`` [B, n] in [0, 1], ``mask`` [B, n] true where there is a position at all."""
 
 
-class Scorer(nn.Module, ABC):
+class Scorer(Part):
     """Scores how much each position wants to be composed with its right neighbour."""
 
     if TYPE_CHECKING:
@@ -79,7 +87,7 @@ class Scorer(nn.Module, ABC):
         """``vectors`` [B, n, d] (the cell's read-outs), ``left_c`` [B, n] (left(c) of the last step) -> u [B, n]."""
 
 
-class Decision(nn.Module, ABC):
+class Decision(Part):
     """Turns scores into composition probabilities."""
 
     #: Whether the gradient of c vanishes where c is saturated at 0 or 1, as a sigmoid's does. Only then may training
@@ -126,7 +134,7 @@ class Decision(nn.Module, ABC):
             ) from None
 
 
-class Cell(nn.Module, ABC):
+class Cell(Part):
     """Composes two children into their parent, and owns what a node is.
 
     A node is a vector of ``state_width`` numbers, of which the first ``width`` are what scorers and heads
@@ -155,7 +163,7 @@ class Cell(nn.Module, ABC):
         return state if self.state_width == self.width else state[..., : self.width]
 
 
-class Halting(nn.Module, ABC):
+class Halting(Part):
     """Says, after a step, which sequences go on."""
 
     #: No sequence takes more steps than this, whatever ``forward`` says; ``None`` for no limit.
@@ -195,7 +203,7 @@ class Encoding:
     joins: Sequence[Sequence[int]] | None = None
 
 
-class Encoder(nn.Module, ABC):
+class Encoder(Part):
     """Turns embedded sequences into one vector each."""
 
     #: Whether ``forward`` takes ``hard=True``: decisions are binary then, and composition follows one tree.

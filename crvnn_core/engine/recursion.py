@@ -46,6 +46,7 @@ class Recursion(Encoder):
     """
 
     hard_inference = True
+    live_settings = ("max_steps", "extra_steps", "shortcuts", "drop", "skip")
 
     def __init__(
         self,

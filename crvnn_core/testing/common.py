@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from crvnn_core.errors import FAILURES, raised_at
 from crvnn_core.host.component import Component
+from crvnn_core.interfaces import Part
 
 Check = Callable[[Component], None]
 
@@ -101,6 +102,15 @@ def gradients_reach(module: nn.Module, loss: Tensor) -> None:
         reached = gradient is not None and bool(gradient.abs().sum() > 0)
         assert reached, f"no gradient reaches the parameter '{name}'"
         finite(gradient, f"the gradient of '{name}'")
+
+
+def live_settings_exist(component: Component, part: Part) -> None:
+    """Assert that every name in ``live_settings`` is a parameter of the component."""
+    parameters = component.parameters()
+    unknown = [name for name in part.live_settings or () if name not in parameters]
+    assert not unknown, (
+        f"live_settings has {', '.join(unknown)}; parameters are {', '.join(parameters) or 'none'}"
+    )
 
 
 def saved_and_loaded(module: nn.Module, other: nn.Module) -> None:

@@ -15,6 +15,7 @@ from crvnn_core.testing.common import (
     finite,
     gradients_reach,
     half_precision,
+    live_settings_exist,
     no_stray_tensors,
     padded,
     random,
@@ -156,6 +157,11 @@ def check_decision_can_be_saved(component: Component) -> None:
     same(two(*_inputs()), one(*_inputs()), "loaded", 0)
 
 
+def check_decision_has_its_live_settings(component: Component) -> None:
+    """Every name in ``live_settings`` is a parameter that a spec can set."""
+    live_settings_exist(component, build(component))
+
+
 DECISION_CHECKS = (
     check_decision_gives_probabilities,
     check_decision_leaves_the_ineligible_alone,
@@ -169,4 +175,5 @@ DECISION_CHECKS = (
     check_decision_works_under_autocast,
     check_decision_is_deterministic,
     check_decision_can_be_saved,
+    check_decision_has_its_live_settings,
 )

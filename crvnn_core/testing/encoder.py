@@ -9,11 +9,13 @@ import torch
 from crvnn_core.errors import InputError
 from crvnn_core.host.component import Component
 from crvnn_core.testing.common import (
+    TOLERANCE,
     WIDTH,
     build,
     finite,
     gradients_reach,
     half_precision,
+    live_settings_exist,
     no_stray_tensors,
     padded,
     random,
@@ -182,6 +184,89 @@ def check_encoder_can_be_saved(component: Component) -> None:
     same(two(inputs, mask).vector, one(inputs, mask).vector, "loaded", 0)
 
 
+def check_encoder_keeps_its_step_limit(component: Component) -> None:
+    """No sequence takes more steps than ``step_limit``, where it is declared, allows for its length."""
+    mask = padded()
+    encoder = _encoder(component)
+    steps = encoder(random(*mask.shape, WIDTH), mask).steps.tolist()
+    for row, (taken, n) in enumerate(zip(steps, mask.sum(1).tolist(), strict=True)):
+        limit = encoder.step_limit(n)
+        assert limit is None or taken <= limit, (
+            f"sequence {row} took {taken} steps; step_limit({n}) is {limit}"
+        )
+
+
+def check_encoder_infers_hard_alone_as_in_a_batch(component: Component) -> None:
+    """Hard inference, where declared, treats a sequence in a padded batch, even with NaN for padding, as alone."""
+    encoder, mask = _encoder(component), padded()
+    if not encoder.hard_inference:
+        return
+    inputs = random(*mask.shape, WIDTH)
+    together = encoder(torch.where(mask.unsqueeze(-1), inputs, torch.nan), mask, hard=True)
+    for row, n in enumerate(mask.sum(1).tolist()):
+        alone = encoder(inputs[row : row + 1, :n], mask[row : row + 1, :n], hard=True)
+        same(together.vector[row], alone.vector[0], f"the vector of sequence {row}")
+        assert together.steps[row] == alone.steps[0], f"sequence {row} takes another number of steps alone"
+
+
+def check_encoder_infers_hard_without_gradients(component: Component) -> None:
+    """Hard inference, where declared, gives the same finite vectors under ``torch.inference_mode``."""
+    encoder, mask = _encoder(component), padded()
+    if not encoder.hard_inference:
+        return
+    inputs = random(*mask.shape, WIDTH)
+    vector = encoder(inputs, mask, hard=True).vector
+    with torch.inference_mode():
+        same(encoder(inputs, mask, hard=True).vector, vector.detach(), "under inference_mode")
+    finite(vector, "a vector of hard inference")
+
+
+def check_encoder_infers_hard_along_one_tree(component: Component) -> None:
+    """Hard inference, where declared, traces binary c and e that end with one token, or joins of every token."""
+    encoder, mask = _encoder(component), padded()
+    if not encoder.hard_inference:
+        return
+    encoding = encoder(random(*mask.shape, WIDTH), mask, trace=True, hard=True)
+    trace, joins = encoding.trace, encoding.joins
+    if trace is not None:
+        for what, values in (("c", trace.compose), ("e", trace.exists)):
+            assert bool(((values == 0) | (values == 1)).all()), f"{what} of hard inference is neither 0 nor 1"
+        left = trace.exists[-1].sum(1).tolist()
+        assert left == [1] * len(mask), (
+            f"at the end {left} tokens exist; hard inference leaves one of each sequence"
+        )
+    if joins is not None:
+        for row, (positions, n) in enumerate(zip(joins, mask.sum(1).tolist(), strict=True)):
+            assert sorted(positions) == list(range(n - 1)), (
+                f"sequence {row} of {n} tokens has joins {positions}"
+            )
+
+
+def check_encoder_shows_neighbours_as_probabilities(component: Component) -> None:
+    """Neighbours, where given, are [n, n] probabilities of existing tokens on that side, at most 1 in sum a row."""
+    encoder = _encoder(component)
+    for exists in (torch.tensor([1.0, 0.0, 0.3, 1.0, 0.8]), torch.ones(1)):
+        for hard in (False, True) if encoder.hard_inference else (False,):
+            present = (exists > 0.5).to(exists.dtype) if hard else exists
+            found = encoder.neighbours(present, hard=hard)
+            if found is None:
+                return
+            for side, weights in zip(("left", "right"), found, strict=True):
+                n, what = len(exists), f"neighbours to the {side}{' in hard inference' if hard else ''}"
+                assert weights.shape == (n, n), f"{what} are {list(weights.shape)}; expected {[n, n]}"
+                assert bool((weights >= 0).all()), f"{what} have negative weights"
+                total = weights.sum(1).max().item()
+                assert total <= 1 + TOLERANCE, f"{what} have weights that sum to {total:.3g} in a row"
+                wrong = weights.triu() if side == "left" else weights.tril()
+                assert not wrong.any(), f"{what} have weight on the token itself, or on the other side"
+                assert not weights[:, present == 0].any(), f"{what} have weight on tokens that do not exist"
+
+
+def check_encoder_has_its_live_settings(component: Component) -> None:
+    """Every name in ``live_settings`` is a parameter that a spec can set."""
+    live_settings_exist(component, _encoder(component))
+
+
 ENCODER_CHECKS = (
     check_encoder_gives_one_vector_a_sequence,
     check_encoder_treats_each_sequence_alone,
@@ -192,8 +277,14 @@ ENCODER_CHECKS = (
     check_encoder_refuses_what_it_cannot_encode,
     check_encoder_traces_truly,
     check_encoder_joins_every_position_once,
+    check_encoder_keeps_its_step_limit,
+    check_encoder_infers_hard_alone_as_in_a_batch,
+    check_encoder_infers_hard_without_gradients,
+    check_encoder_infers_hard_along_one_tree,
+    check_encoder_shows_neighbours_as_probabilities,
     check_encoder_runs_on_any_device,
     check_encoder_works_under_autocast,
     check_encoder_is_deterministic,
     check_encoder_can_be_saved,
+    check_encoder_has_its_live_settings,
 )

@@ -12,6 +12,7 @@ from crvnn_core.testing.common import (
     build,
     existences,
     half_precision,
+    live_settings_exist,
     no_stray_tensors,
     padded,
     random,
@@ -106,6 +107,11 @@ def check_halting_can_be_saved(component: Component) -> None:
     assert _ask(one, exists).tolist() == _ask(two, exists).tolist()
 
 
+def check_halting_has_its_live_settings(component: Component) -> None:
+    """Every name in ``live_settings`` is a parameter that a spec can set."""
+    live_settings_exist(component, build(component))
+
+
 HALTING_CHECKS = (
     check_halting_answers_for_each_sequence,
     check_halting_treats_each_sequence_alone,
@@ -116,4 +122,5 @@ HALTING_CHECKS = (
     check_halting_needs_vectors_only_if_declared,
     check_halting_is_deterministic,
     check_halting_can_be_saved,
+    check_halting_has_its_live_settings,
 )

@@ -13,6 +13,7 @@ from crvnn_core.testing.common import (
     existences,
     gradients_reach,
     half_precision,
+    live_settings_exist,
     no_stray_tensors,
     padded,
     random,
@@ -192,6 +193,11 @@ def check_retriever_can_be_saved(component: Component) -> None:
     same(two(exists, mask).left(values), one(exists, mask).left(values), "left, loaded", 0)
 
 
+def check_retriever_has_its_live_settings(component: Component) -> None:
+    """Every name in ``live_settings`` is a parameter that a spec can set."""
+    live_settings_exist(component, build(component))
+
+
 RETRIEVER_CHECKS = (
     check_retriever_keeps_shape_and_type,
     check_retriever_is_linear,
@@ -207,4 +213,5 @@ RETRIEVER_CHECKS = (
     check_retriever_learns,
     check_retriever_is_deterministic,
     check_retriever_can_be_saved,
+    check_retriever_has_its_live_settings,
 )

@@ -1,4 +1,4 @@
-"""The components that the page lets one choose from, and their settings as plain data for its controls."""
+"""The components that the page offers, and their live settings as plain data for its controls."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ from crvnn_core.host.manager import Offer
 from crvnn_core.spec.resolve import settings_of
 
 _KINDS = {bool: "flag", int: "whole", float: "number", str: "text"}
-#: Settings that change weights, or nothing but training, or nothing but how long it takes.
-_NOT_LIVE = {
-    ("encoder", "crvnn"): {"boundaries", "halt_penalty", "penalise", "checkpoint"},
-    ("decision", "tempered"): {"start", "schedule"},
-    ("decision", "stretched"): {"noise"},
-    ("retriever", "adhoc"): {"accumulate", "small"},
-}
-#: Settings whose names say too little without their spec around them.
-_LABELS = {("decision", "tempered", "end"): "temperature (end)"}
 
 
 def choices(catalog: Catalog, slot: str) -> list[dict[str, Any]]:
@@ -39,21 +30,16 @@ def _settings(catalog: Catalog, offer: Offer) -> list[dict[str, Any]]:
         parameter["name"]: parameter["text"].replace("`", "")
         for parameter in describe(catalog, offer.slot, offer.component.name)["parameters"]
     }
-    hidden = _NOT_LIVE.get((offer.slot, offer.component.name), set())
+    live = getattr(offer.component.load(), "live_settings", None)
     return [
-        {
-            "name": name,
-            "label": _LABELS.get((offer.slot, offer.component.name, name), name),
-            "text": explained[name],
-            **_kind(parameter),
-        }
+        {"name": name, "text": explained[name], **_kind(parameter)}
         for name, parameter in settings_of(offer).items()
-        if name not in hidden and _kind(parameter)
+        if (live is None or name in live) and _kind(parameter)
     ]
 
 
 def _kind(parameter: inspect.Parameter) -> dict[str, Any]:
-    """What kind of control a setting needs; nothing for one that no control can show."""
+    """The kind of control that a setting needs; nothing for one that no control can show."""
     default = None if parameter.default is inspect.Parameter.empty else parameter.default
     if get_origin(parameter.annotation) is Literal:
         return {"kind": "choice", "choices": list(get_args(parameter.annotation)), "default": default}

@@ -297,14 +297,14 @@ def test_the_same_run_under_another_retriever_and_a_temperature_turned_live(page
     page.click("#pane-B details.parts > summary")
     page.select_option("#pane-B select[data-slot=retriever]", "log-space")
     page.select_option("#pane-B select[data-slot=decision]", "tempered")
-    slider = page.get_by_label("temperature (end), as a slider")
+    slider = page.get_by_label("end, as a slider")
     with page.expect_response("**/api/inspect") as caught:
         slider.fill(str(slider.evaluate("each => Number(each.min) + 0.5")))
     answer = caught.value.json()
     asked = caught.value.request.post_data_json
     temperature = asked["settings"]["decision"]["end"]
     assert temperature < 0.1
-    assert float(page.get_by_label("temperature (end)", exact=True).input_value()) == temperature
+    assert float(page.get_by_label("end", exact=True).input_value()) == temperature
     assert float(slider.get_attribute("aria-valuetext")) == temperature
     parts = {"retriever": "log-space", "decision": "tempered"}
     changed = exchange_parts(explorer.runs["listops"], catalog, parts, [f"model.decision.end={temperature}"])

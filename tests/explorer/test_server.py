@@ -26,7 +26,16 @@ from small import Averaging
 
 
 class Broken(Decision):
-    """Fails when it is used."""
+    """Fails when it is used.
+
+    :param warmth: may change after training.
+    :param noise: matters in training alone.
+    """
+
+    live_settings = ("warmth",)
+
+    def __init__(self, warmth: float = 1.0, noise: float = 0.0) -> None:
+        super().__init__()
 
     def forward(self, scores, near, eligible, exists):
         raise RuntimeError("this is a bug")
@@ -119,9 +128,17 @@ def test_models_and_what_can_be_changed_are_described(ask, explorer, letters):
     tempered = next(part for part in found["parts"]["decision"] if part["name"] == "tempered")
     end = next(setting for setting in tempered["settings"] if setting["name"] == "end")
     assert end == {
-        "name": "end", "label": "temperature (end)", "kind": "number", "default": 0.5,
-        "text": "temperature at its end, and from then on.",
+        "name": "end", "kind": "number", "default": 0.5,
+        "text": "final temperature: at the end of training, and afterwards.",
     }  # fmt: skip
+    live = {
+        part["name"]: [setting["name"] for setting in part["settings"]] for part in found["parts"]["decision"]
+    }
+    assert (live["tempered"], live["gumbel-sigmoid"]) == (
+        ["end", "modulation"],
+        ["temperature", "modulation"],
+    )
+    assert live["mine"] == ["warmth"]
     modulation = next(setting for setting in tempered["settings"] if setting["kind"] == "choice")
     assert modulation["choices"] == ["none", "paper", "reference"]
     assert [setting["name"] for setting in first["encoder"]["settings"]][:1] == ["max_steps"]

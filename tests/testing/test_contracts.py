@@ -393,6 +393,74 @@ def joining(joins):
     return Joining
 
 
+class GreedyEncoder(MeanEncoder):
+    """Hard inference and neighbours of its own, which keep every promise: joins go from left to right."""
+
+    hard_inference = True
+
+    def forward(self, inputs, mask, *, trace=False, hard=False):
+        encoding = super().forward(inputs, mask, trace=trace)
+        return self.hardened(encoding, inputs, mask, trace) if hard else encoding
+
+    def hardened(self, encoding, inputs, mask, trace):
+        encoding.joins = [range(n - 1) for n in mask.sum(1).tolist()] if trace else None
+        return encoding
+
+    def neighbours(self, exists, *, hard=False):
+        return adjacent_weights(exists)
+
+    def step_limit(self, length):
+        return length
+
+
+def adjacent_weights(exists):
+    """Each token's neighbours are the adjacent tokens, as far as they exist."""
+    left = torch.diag(torch.ones(len(exists) - 1), -1)
+    return left * exists, left.T * exists
+
+
+def with_neighbours(bend):
+    class Broken(GreedyEncoder):
+        def neighbours(self, exists, *, hard=False):
+            return bend(*adjacent_weights(exists))
+
+    return Broken
+
+
+class HardOverTheBatch(GreedyEncoder):
+    def hardened(self, encoding, inputs, mask, trace):
+        encoding.vector = encoding.vector - encoding.vector.mean(0)
+        return encoding
+
+
+class HardByGradient(GreedyEncoder):
+    """Looks for what matters most by the gradient."""
+
+    def hardened(self, encoding, inputs, mask, trace):
+        (gradient,) = torch.autograd.grad(encoding.vector.sum(), self.map.weight)
+        encoding.vector = encoding.vector.detach() + gradient.abs().amax()
+        return encoding
+
+
+class HardHalfWay(GreedyEncoder):
+    """A trace of hard inference that is soft."""
+
+    def hardened(self, encoding, inputs, mask, trace):
+        exists = torch.stack([mask, mask]).float()
+        encoding.trace = Trace(0.5 * mask.unsqueeze(0), exists, mask, torch.ones_like(encoding.steps))
+        return encoding
+
+
+class HastyEncoder(GreedyEncoder):
+    def step_limit(self, length):
+        return length // 2
+
+
+def with_live_setting(kind):
+    """Declares a setting that it does not have."""
+    return _keeping_signature(type("Broken", (kind,), {"live_settings": ("temprature",)}), kind)
+
+
 class CountingTask(Task):
     """Is a row of letters of even length? Rows of one split are never as long as those of another."""
 
@@ -544,6 +612,19 @@ class SureDecision(SteepDecision):
 
 
 BROKEN = [
+    ("retriever_has_its_live_settings", with_live_setting(PlainRetriever), "live_settings has temprature"),
+    ("decision_has_its_live_settings", with_live_setting(PlainDecision), "live_settings has temprature"),
+    ("halting_has_its_live_settings", with_live_setting(PlainHalting), "live_settings has temprature"),
+    ("encoder_has_its_live_settings", with_live_setting(MeanEncoder), "live_settings has temprature"),
+    ("encoder_keeps_its_step_limit", HastyEncoder, "took 7 steps; step_limit(7) is 3"),
+    ("encoder_infers_hard_alone_as_in_a_batch", HardOverTheBatch, "the vector of sequence 0"),
+    ("encoder_infers_hard_without_gradients", HardByGradient, "does not require grad"),
+    ("encoder_infers_hard_along_one_tree", HardHalfWay, "c of hard inference is neither 0 nor 1"),
+    (
+        "encoder_shows_neighbours_as_probabilities",
+        with_neighbours(lambda left, right: (left, right[:, :-1])),
+        "neighbours to the right are [5, 4]; expected [5, 5]",
+    ),
     (
         "retriever_keeps_shape_and_type",
         bent_retriever(lambda v, near: near.float()),
@@ -829,6 +910,26 @@ def test_a_broken_promise_is_found_out_and_the_reason_is_given(check, build, rea
     assert not outcome.kept
     assert outcome.reason
     assert reason in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("bend", "reason"),
+    [
+        (lambda left, right: (2 * left, right), "sum to 2 in a row"),
+        (lambda left, right: (-left, right), "negative weights"),
+        (lambda left, right: (right, left), "on the other side"),
+        (lambda left, right: (left, (right > -1).triu(1) / 5), "tokens that do not exist"),
+    ],
+)
+def test_neighbours_that_are_no_probabilities_are_found_out(bend, reason):
+    check = _BY_NAME["encoder_shows_neighbours_as_probabilities"]
+    (outcome,) = run_checks(Component("broken", with_neighbours(bend)), [check])
+    assert reason in outcome.reason
+
+
+def test_an_encoder_that_declares_what_it_can_do_keeps_every_promise():
+    component = Component("greedy", GreedyEncoder)
+    assert [outcome.reason for outcome in run_checks(component, CHECKS["encoder"]) if not outcome.kept] == []
 
 
 def test_an_encoder_with_a_tree_of_its_own_keeps_every_promise():

@@ -22,7 +22,7 @@ function scale(setting) {
 function numberControl(setting, value, id, change) {
   const { low, high, step, to, from } = scale(setting);
   const box = html("input", { type: "number", id, step: "any", value });
-  const slide = html("input", { type: "range", min: low, max: high, step, "aria-label": `${setting.label}, as a slider` });
+  const slide = html("input", { type: "range", min: low, max: high, step, "aria-label": `${setting.name}, as a slider` });
   const place = (number) => {
     slide.value = to(number);
     slide.setAttribute("aria-valuetext", String(number)); // not its power of ten
@@ -64,7 +64,7 @@ function settingRow(setting, value, change) {
   numbers += 1;
   const id = `setting-${numbers}`;
   return html("div", { class: "setting" },
-    html("label", { for: id }, setting.label),
+    html("label", { for: id }, setting.name),
     control(setting, value, id, change),
     setting.text && html("p", { class: "hint" }, setting.text));
 }

@@ -85,13 +85,14 @@ class Tempered(Decision, Scheduled):
     """Scores divided by a temperature that goes from ``start`` to ``end`` while training progresses.
 
     :param start: temperature at the beginning of training.
-    :param end: temperature at its end, and from then on.
+    :param end: final temperature: at the end of training, and afterwards.
     :param schedule: how it gets from one to the other.
     :param modulation: whether neighbours hold each other back, and in which form.
     """
 
     gradient_vanishes = True
     can_saturate = False
+    live_settings = ("end", "modulation")
 
     def __init__(
         self,
@@ -169,6 +170,7 @@ class Stretched(Decision):
     """
 
     gradient_vanishes = True
+    live_settings = ("stretch", "modulation")
 
     def __init__(self, stretch: float = 0.1, modulation: Modulation = "paper", noise: float = 0.0) -> None:
         super().__init__()

@@ -59,6 +59,8 @@ class OrderedMemory(Encoder):
         code; 0 to count the smallest of chances.
     """
 
+    live_settings = ("slots", "cutoff")
+
     def __init__(self, width: int, slots: int = 21, dropout: float = 0.0, cutoff: float = 1e-5) -> None:
         super().__init__(width)
         if slots < 2:

@@ -27,6 +27,8 @@ class LSTMEncoder(Encoder):
     :param dropout: between layers.
     """
 
+    live_settings = ()
+
     def __init__(self, width: int, layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__(width)
         if layers < 1:
@@ -53,6 +55,8 @@ class TransformerEncoder(Encoder):
     :param heads: in each attention; the width must be a multiple.
     :param dropout: in every layer, as torch has it.
     """
+
+    live_settings = ()
 
     def __init__(self, width: int, layers: int = 2, heads: int = 4, dropout: float = 0.0) -> None:
         super().__init__(width)

@@ -34,6 +34,8 @@ class Adhoc(Retriever):
         native kernels are in use).
     """
 
+    live_settings = ()  # both change how it is computed, and not what
+
     def __init__(
         self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto", small: int = 448
     ) -> None:

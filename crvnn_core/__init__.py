@@ -16,9 +16,10 @@ from crvnn_core.errors import (
     SpecError,
     UnknownNameError,
 )
+from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.component import Component, Preset, TrainedModel
 from crvnn_core.host.hooks import hookimpl
-from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
+from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.slots import SLOTS
 
 if TYPE_CHECKING:

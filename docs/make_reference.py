@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
@@ -16,16 +18,13 @@ import click
 import tomli_w
 
 import crvnn_core
-import crvnn_plugins
-import crvnn_tasks
 from crvnn_core import SLOTS, create_plugin_manager, read_catalog
 from crvnn_core.cli import main as command_line
 from crvnn_core.cli.session import Session
 from crvnn_core.host import hooks
 from crvnn_core.host.description import describe
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH
-from crvnn_core.spec.resolve import DEFAULT_PRESET
-from crvnn_core.spec.schema import DEFAULTS, ModelSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.schema import ModelSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.values import describe as describe_kind
 from crvnn_core.testing import CHECKS, promise
 
@@ -33,7 +32,9 @@ HERE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by `make docs` from the code; change the code, not this file. -->"
 
 # Only what comes with crvnn, whatever else is installed here.
-HOST = create_plugin_manager(crvnn_plugins, crvnn_tasks, entry_points=False)
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PLUGINS = [importlib.import_module(module) for module in PROJECT["entry-points"]["crvnn"].values()]
+HOST = create_plugin_manager(*PLUGINS, entry_points=False)
 CATALOG = read_catalog(HOST)
 
 
@@ -67,7 +68,9 @@ def _hooks() -> Iterator[str]:
     yield (
         "A plug-in is a module (or any object) with functions that bear these names and are marked with "
         "`crvnn_core.hookimpl`. A package names the module in the entry-point group `crvnn`; "
-        "`crvnn --plugin FILE` loads a single file."
+        "`crvnn --plugin FILE` loads a single file. Hooks are called through "
+        "[pluggy](https://pluggy.readthedocs.io), so `hookimpl` takes pluggy's options: "
+        "[wrap a hook](../how-to/wrap-a-hook.md) shows how to change what other plug-ins offer."
     )
     slots = {slot.hook: slot.name for slot in SLOT_BY_NAME.values()}
     for name in hook_names():
@@ -147,7 +150,7 @@ def _spec() -> Iterator[str]:
         rows = [_key(table, attribute, _comments(kind)) for attribute in attrs.fields(kind)]
         yield _table(("key", "kind", "default", "limits", "what it is"), [*([] if table else _EXTRA), *rows])
     yield "## Presets"
-    yield f"Each sets parts of `[model]`. Without a `preset` a spec starts from `{DEFAULT_PRESET}`."
+    yield f"Each sets parts of `[model]`. Without a `preset` a spec starts from `{CATALOG.default_preset}`."
     for name, (preset, _) in CATALOG.presets.items():
         yield f"### `{name}`"
         yield f"{preset.summary[:1].upper()}{preset.summary[1:]}."
@@ -155,7 +158,7 @@ def _spec() -> Iterator[str]:
 
 
 _EXTRA = [
-    ("`preset`", "the name of a preset", f"`{DEFAULT_PRESET}`", "", "The variant to start from."),
+    ("`preset`", "the name of a preset", f"`{CATALOG.default_preset}`", "", "The variant to start from."),
     ("`extends`", "a path, from this file's directory", "", "", "Another spec to lay this one over."),
 ]
 
@@ -197,19 +200,14 @@ def spec_keys() -> list[str]:
 def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) -> tuple[str, ...]:
     path = (table, attribute.name) if table else (attribute.name,)
     kinds = {"int": int, "float": float, "bool": bool, "str": str}
-    below: Any = DEFAULTS
-    for key in path:
-        below = below.get(key) if isinstance(below, dict) else None
-    default = f"`{tomli_w.dumps({'x': below})[4:].strip()}`" if below and path != ("training",) else ""
     explained = comments.get(attribute.name, "")
     if path in SLOT_BY_PATH:
         slot = SLOT_BY_PATH[path]
-        explained = slot.help
+        explained, names = slot.help, ", ".join(f'"{name}"' for name in CATALOG.defaults(slot.name))
         if slot.many:
-            kind = f"a list of {slot.plural}"
-            default = "`[" + ", ".join(f'"{name}"' for name in below) + "]`"
+            kind, default = f"a list of {slot.plural}", f"`[{names}]`"
         else:
-            kind, default = _one(slot.name), default or "the preset's"
+            kind, default = _one(slot.name), f"`{names}`" if names else "the preset's"
     elif str(attribute.type) in kinds:
         kind, default = describe_kind(kinds[str(attribute.type)]), f"`{attribute.default}`"
     else:

@@ -25,7 +25,7 @@ def native_command(session: Session, wanted: bool, as_json: bool) -> None:
       crvnn native
       crvnn native --build
     """
-    from crvnn_core.host.manager import read_libraries
+    from crvnn_core.host.catalog import read_libraries
     from crvnn_core.kernels import allowed
     from crvnn_core.kernels.building import compiler
 

@@ -15,7 +15,8 @@ import click
 from crvnn_core.host.slots import SLOT_BY_NAME, unknown_slot
 
 if TYPE_CHECKING:
-    from crvnn_core.host.manager import Catalog, Host
+    from crvnn_core.host.catalog import Catalog
+    from crvnn_core.host.manager import Host
     from crvnn_core.training.evaluation import Result
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,13 +41,13 @@ class Session:
     @cached_property
     def catalog(self) -> Catalog:
         """Everything that the plug-ins offer."""
-        from crvnn_core.host.manager import read_catalog
+        from crvnn_core.host.catalog import read_catalog
 
         return read_catalog(self.host)
 
     def commands(self, taken: Iterable[str]) -> dict[str, click.Command]:
         """The commands of the plug-ins."""
-        from crvnn_core.host.manager import read_commands
+        from crvnn_core.host.catalog import read_commands
 
         return read_commands(self.host, taken)
 

@@ -44,13 +44,16 @@ class Component:
 
     ``build`` is the class (or a function), or ``"package.module:Class"``, which is imported only when the
     component is used: that keeps ``crvnn --help`` and ``crvnn list`` quick. ``example`` holds arguments
-    for the contract to build it with, needed only where a parameter has no default.
+    for the contract to build it with, needed only where a parameter has no default. ``default`` makes it
+    what a spec gets where it names none of its slot; only one component of a slot can be that, except of
+    observers.
     """
 
     name: str = field(validator=_check_name)
     build: Callable[..., Any] | str = field(validator=_loadable)
     summary: str = field(default="", kw_only=True)
     example: Mapping[str, Any] = field(factory=dict, kw_only=True)
+    default: bool = field(default=False, kw_only=True)
 
     def load(self) -> Callable[..., Any]:
         """The callable itself, imported if need be."""
@@ -95,8 +98,12 @@ class TrainedModel:
 
 @frozen
 class Preset:
-    """A named variant: the part of a spec's ``[model]`` table that it sets."""
+    """A named variant: the part of a spec's ``[model]`` table that it sets.
+
+    ``default`` makes it the preset of specs that name none; only one preset can be that.
+    """
 
     name: str = field(validator=_check_name)
     model: Mapping[str, Any]
     summary: str = field(default="", kw_only=True)
+    default: bool = field(default=False, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Any
 from attrs import evolve
 
 from crvnn_core.errors import Problem, SpecError, nearest
+from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.component import Component
-from crvnn_core.host.manager import Catalog, Offer
 from crvnn_core.host.slots import find_slot
 from crvnn_core.spec.layers import override
 from crvnn_core.spec.resolve import settings_of

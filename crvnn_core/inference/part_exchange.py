@@ -9,7 +9,7 @@ import torch
 
 from crvnn_core.engine.schedule import Scheduled
 from crvnn_core.errors import CrvnnError, Origin, Problem, UnknownNameError, nearest
-from crvnn_core.host.manager import Catalog
+from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoder

@@ -9,7 +9,8 @@ from pathlib import Path
 from attrs import frozen
 
 from crvnn_core.errors import CrvnnError, InputError, SpecError
-from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
+from crvnn_core.host.catalog import Catalog, read_catalog
+from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.inference.model import Model, expect_hard_inference
 from crvnn_core.inference.weights import load_weights, saved_weights
 from crvnn_core.interfaces import Example, Task

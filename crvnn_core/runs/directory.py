@@ -12,7 +12,7 @@ from attrs import frozen
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import write_atomically
-from crvnn_core.host.manager import Catalog
+from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec import Lexicon, is_whole
 
 _SEED = "seed-"

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from crvnn_core.errors import CrvnnError, InputError
-from crvnn_core.host.manager import Catalog
+from crvnn_core.host.catalog import Catalog
 from crvnn_core.runs.directory import RunDirectory, find_run, seed_directories
 
 #: The metrics of a score in ``results.json``, besides the number of examples.

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from attrs import field, frozen
+from torch.nn import Parameter
 
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
-from crvnn_core.host.manager import Catalog, Offer
+from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.inference.model import Model, TokenVectors
 from crvnn_core.interfaces import Embedding, Encoder, Observer, Task
@@ -30,12 +31,12 @@ class Assembly:
     remarks: tuple[str, ...] = ()  # what a user should know of how it was built
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """The spec's optimizer over the model's parameters."""
-        available = {"params": [p for p in self.model.parameters() if p.requires_grad]}
-        optimizer: torch.optim.Optimizer = _build(
-            self.catalog, "optimizer", self.spec.training.optimizer, available
-        )
-        return optimizer
+        """A new optimizer, as the spec says, over the model's trainable parameters.
+
+        Call it once the model is on its device and has the weights that training starts from: some optimizers
+        copy the weights when they are built.
+        """
+        return _optimizer(self.spec, self.catalog, _trainable(self.model))
 
     @property
     def packages(self) -> list[str]:
@@ -80,12 +81,40 @@ def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) ->
     model = None if encoder is None else _model(spec, task, embedding, encoder, lexicon, offers)
     observers: list[Observer] = []
     if lexicon is None:  # else it is to be used, not trained
-        shaped = list(model.parameters()) if model else [torch.nn.Parameter(torch.zeros(2, 2))]
-        build("optimizer", spec.training.optimizer, params=shaped)
+        problems += _optimizer_problems(spec, catalog, model)
         observers = [build("observer", part) for part in spec.training.observers]
     if model is None or problems:
         raise SpecError(problems)
     return Assembly(spec, task, model, observers, offers, catalog, tuple(embedding.notes))
+
+
+def _trainable(model: Model) -> list[Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def _optimizer(spec: RunSpec, catalog: Catalog, params: Sequence[Parameter]) -> torch.optim.Optimizer:
+    optimizer: torch.optim.Optimizer = _build(
+        catalog, "optimizer", spec.training.optimizer, {"params": params}
+    )
+    return optimizer
+
+
+def _optimizer_problems(spec: RunSpec, catalog: Catalog, model: Model | None) -> Sequence[Problem]:
+    """What the optimizer says against its settings, found without a copy of the weights.
+
+    It is built on parameters of the model's shapes that have no storage. The one that trains is built by
+    ``Assembly.optimizer`` when the model is on its device. An optimizer that needs storage or a device to be built
+    (a fused one, say) fails on such parameters, so a failure counts only if the model's own parameters confirm it.
+    """
+    own = _trainable(model) if model is not None else [Parameter(torch.zeros(2, 2))]
+    try:
+        _optimizer(spec, catalog, [Parameter(torch.empty_like(p, device="meta")) for p in own])
+    except CrvnnError:
+        try:
+            _optimizer(spec, catalog, own)
+        except SpecError as error:
+            return error.problems
+    return ()
 
 
 def _model(

@@ -21,13 +21,12 @@ from crvnn_core.errors import (
     nearest,
     raised_at,
 )
-from crvnn_core.host.manager import Catalog, Offer
+from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH, Slot
 from crvnn_core.spec.layers import Layer, Layered, overrides, read_toml
-from crvnn_core.spec.schema import DEFAULTS, ModelSpec, PartSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.values import check_value
 
-DEFAULT_PRESET = "paper"
 _TABLES = {"model": ModelSpec, "training": TrainingSpec}
 
 
@@ -70,17 +69,21 @@ def resolve(
 
     :param problems: found while reading; they are reported with the rest.
     """
-    chosen, place = _preset(layers, preset)
     layered = Layered()
     reader = _Reader(catalog, layered, problems)
-    if not isinstance(chosen, str) or chosen not in catalog.presets:
+    chosen, place = _preset(layers, preset) or (catalog.default_preset, Origin("default"))
+    if chosen is not None and (not isinstance(chosen, str) or chosen not in catalog.presets):
         what = f"no preset is called {chosen!r}.{nearest(str(chosen), catalog.presets)}"
         reader.problems.append(place.problem(("preset",), what, f"Installed: {', '.join(catalog.presets)}."))
-        if DEFAULT_PRESET not in catalog.presets:
+        chosen = catalog.default_preset
+        if chosen is None:  # every part of the model would be reported as missing
             raise SpecError(reader.problems)
-        chosen = DEFAULT_PRESET
-    layered.lay(DEFAULTS, {}, Origin("defaults"))
-    layered.lay({"model": catalog.preset(chosen).model}, {}, Origin(f"preset '{chosen}'"))
+    for slot in SLOT_BY_NAME.values():
+        names = catalog.defaults(slot.name)
+        if slot.many or names:
+            layered.lay(_nested(slot.path, names if slot.many else names[0]), {}, Origin("defaults"))
+    if chosen is not None:
+        layered.lay({"model": catalog.preset(chosen).model}, {}, Origin(f"preset '{chosen}'"))
     for data, origins, origin in layers:
         layered.lay({key: value for key, value in data.items() if key != "preset"}, origins, origin)
     spec = reader.run_spec()
@@ -89,14 +92,14 @@ def resolve(
     return spec
 
 
-def _preset(layers: Sequence[Layer], asked: str | None) -> tuple[Any, Origin]:
-    """The preset that the topmost layer names; the command line's, if given, goes before."""
+def _preset(layers: Sequence[Layer], asked: str | None) -> tuple[Any, Origin] | None:
+    """The preset that is asked for, or else the one that the topmost layer names, and where."""
     if asked is not None:
         return asked, Origin(f"--preset {asked}")
     for data, origins, origin in reversed(layers):
         if "preset" in data:
             return data["preset"], origins.get(("preset",), origin)
-    return DEFAULT_PRESET, Origin("default")
+    return None
 
 
 class _Reader:
@@ -171,7 +174,9 @@ class _Reader:
         if isinstance(data, str):
             data = {"name": data}
         if data is None:
-            self.complain(path, f"no {slot.name} is named, neither here nor by the preset")
+            below = "the preset" if path[0] == "model" else "a plug-in's default"
+            installed = f"Installed: {', '.join(self.catalog.components[slot.name]) or 'none'}."
+            self.complain(path, f"no {slot.name} is named, neither here nor by {below}", installed)
             return None
         if not isinstance(data, dict) or not isinstance(data.get("name"), str):
             self.complain(
@@ -226,8 +231,12 @@ def _writable(offer: Offer, key: str, default: Any) -> Any:
 
 
 def settings_of(offer: Offer) -> dict[str, inspect.Parameter]:
-    """What a spec can set of a component; an error that names its package if it cannot be imported."""
+    """What a spec can set of a component; an error that names its package if that cannot be found out."""
+    try:
+        offer.component.load()
+    except FAILURES as error:
+        raise PluginError(f"{offer} could not be imported: {raised_at(error)}") from error
     try:
         return offer.component.settings(offer.slot)
     except FAILURES as error:
-        raise PluginError(f"{offer} could not be imported: {raised_at(error)}") from error
+        raise PluginError(f"{offer}: its parameters cannot be read: {error}") from error

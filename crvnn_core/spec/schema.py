@@ -151,11 +151,3 @@ class Lexicon:
     classes: tuple[str, ...]
     #: The width of the token vectors.
     vector_size: int
-
-
-#: The bottom of every spec; a preset adds the parts of the model.
-DEFAULTS: Mapping[str, Any] = {
-    "task": "listops",
-    "model": {"embedding": "random"},
-    "training": {"optimizer": "ranger", "observers": ["progress"]},
-}

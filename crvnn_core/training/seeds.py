@@ -12,7 +12,8 @@ from attrs import evolve, frozen
 from lightning_fabric import Fabric
 
 from crvnn_core.errors import CrvnnError, SpecError
-from crvnn_core.host.manager import Catalog, create_plugin_manager, read_catalog
+from crvnn_core.host.catalog import Catalog, read_catalog
+from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
 from crvnn_core.spec import RunSpec, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble

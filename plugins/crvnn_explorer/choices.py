@@ -6,8 +6,8 @@ import inspect
 from typing import Any, Literal, get_args, get_origin
 
 from crvnn_core import Catalog, CrvnnError
+from crvnn_core.host.catalog import Offer
 from crvnn_core.host.description import describe
-from crvnn_core.host.manager import Offer
 from crvnn_core.spec.resolve import settings_of
 
 _KINDS = {bool: "flag", int: "whole", float: "number", str: "text"}

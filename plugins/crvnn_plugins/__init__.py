@@ -120,7 +120,9 @@ def crvnn_encoders() -> Iterable[Component]:
 def crvnn_embeddings() -> Iterable[Component]:
     here = "crvnn_plugins.embeddings"
     return [
-        Component("random", f"{here}:Random", summary="vectors that begin at random and are trained"),
+        Component(
+            "random", f"{here}:Random", summary="vectors that begin at random and are trained", default=True
+        ),
         Component(
             "glove",
             f"{here}:GloVe",
@@ -134,7 +136,7 @@ def crvnn_embeddings() -> Iterable[Component]:
 def crvnn_optimizers() -> Iterable[Component]:
     here = "crvnn_plugins.optimizers"
     return [
-        Component("ranger", f"{here}:ranger", summary="RAdam and Lookahead, as in the paper"),
+        Component("ranger", f"{here}:ranger", summary="RAdam and Lookahead, as in the paper", default=True),
         Component("radam", f"{here}:radam", summary="rectified Adam with decoupled weight decay"),
         Component("adamw", f"{here}:adamw", summary="Adam with decoupled weight decay"),
     ]
@@ -144,7 +146,9 @@ def crvnn_optimizers() -> Iterable[Component]:
 def crvnn_observers() -> Iterable[Component]:
     here = "crvnn_plugins.observers"
     return [
-        Component("progress", f"{here}:Progress", summary="a progress bar, or plain lines in a pipe"),
+        Component(
+            "progress", f"{here}:Progress", summary="a progress bar, or plain lines in a pipe", default=True
+        ),
         Component(
             "jsonl",
             "crvnn_core.training.observers:JsonLines",

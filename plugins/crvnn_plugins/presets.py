@@ -23,6 +23,7 @@ PRESETS = (
             "halting": {"name": "threshold", "epsilon": 0.01},
         },
         summary="the model as the paper's text describes it",
+        default=True,
     ),
     Preset(
         "reference",

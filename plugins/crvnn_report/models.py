@@ -8,7 +8,7 @@ import torch
 from attrs import field, frozen
 
 from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameError
-from crvnn_core.host.manager import Catalog
+from crvnn_core.host.catalog import Catalog
 from crvnn_core.inference.trained import Trained, load
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.records import Variant

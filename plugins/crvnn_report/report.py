@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from attrs import evolve, frozen
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.host.manager import Catalog
+from crvnn_core.host.catalog import Catalog
 from crvnn_core.inference.trained import Trained
 from crvnn_core.runs.records import Variant, check_one_task, read_runs, variants
 from crvnn_report.curves import Curve, read_curves

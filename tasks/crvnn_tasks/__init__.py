@@ -21,7 +21,12 @@ def crvnn_tasks() -> Iterable[Component]:
     here = "crvnn_tasks"
     data = {"directory": "data"}
     return [
-        Component("listops", f"{here}.listops.task:ListOps", summary="nested MIN, MAX, MED and SM of digits"),
+        Component(
+            "listops",
+            f"{here}.listops.task:ListOps",
+            summary="nested MIN, MAX, MED and SM of digits",
+            default=True,
+        ),
         Component(
             "logic",
             f"{here}.logic.task:Logic",

@@ -394,7 +394,7 @@ def test_a_broken_installed_plug_in_is_a_warning_and_the_others_work(monkeypatch
     monkeypatch.setattr(host, "_installed", lambda: installed)
     result = run("list", "cells")
     assert "gated" in result.stdout
-    assert "crvnn: warning: plug-in 'absent' of ? ? could not be imported" in result.stderr
+    assert "crvnn: warning: plug-in 'absent' of an unknown package could not be imported" in result.stderr
     assert "The other plug-ins work." in result.stderr
     broken = json.loads(run("list", "--json").stdout)["broken"]
     assert [entry["plugin"] for entry in broken] == ["absent"]

@@ -1,57 +1,14 @@
-"""The plug-in host: who is found, who offers what, and what is said when something is wrong."""
+"""The plug-in manager: who is found, who is registered, and what is said when something is wrong."""
 
 import sys
 import types
 from importlib.metadata import EntryPoint
 
-import click
 import pytest
 
-from crvnn_core import (
-    Component,
-    PluginError,
-    Preset,
-    TrainedModel,
-    UnknownNameError,
-    create_plugin_manager,
-    hookimpl,
-    read_catalog,
-)
+from crvnn_core import Component, PluginError, create_plugin_manager, hookimpl, read_catalog
 from crvnn_core.host import manager as host
-from crvnn_core.host.manager import read_commands
-
-
-def plugin(name="mine", **hooks):
-    """A module with hooks, each given as what it returns or as a function."""
-    module = types.ModuleType(name)
-    for hook, returned in hooks.items():
-        setattr(
-            module, hook, hookimpl(returned if callable(returned) else lambda returned=returned: returned)
-        )
-    return module
-
-
-class _Package:
-    def __init__(self, name, version):
-        self.name, self.version = name, version
-
-
-@pytest.fixture
-def install(monkeypatch):
-    """Pretend that packages are installed, each with one plug-in module."""
-    entries = []
-    monkeypatch.setattr(host, "_installed", lambda: entries)
-
-    def add(name, module, package, version="1.0"):
-        if isinstance(module, types.ModuleType):
-            monkeypatch.setitem(sys.modules, module.__name__, module)
-            module = module.__name__
-        entries.append(EntryPoint(name, module, "crvnn")._for(_Package(package, version)))
-
-    return add
-
-
-CELL = Component("tiny", dict, summary="tiny")
+from stub_plugins import CELL, plugin
 
 
 def test_the_built_ins_are_found_by_their_entry_points(catalog):
@@ -94,7 +51,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_work(install,
 def test_a_plug_in_without_a_package_is_still_named(install, monkeypatch):
     monkeypatch.setattr(host, "_installed", lambda: [EntryPoint("lost", "there_is_no_such_module", "crvnn")])
     (broken,) = create_plugin_manager().broken
-    assert (broken.source.plugin, broken.source.package) == ("lost", "?")
+    assert (broken.source.plugin, str(broken.source)) == ("lost", "an unknown package")
 
 
 def test_two_packages_may_give_their_plug_ins_one_name(install):
@@ -161,122 +118,6 @@ def test_an_object_with_methods_is_a_plug_in_too():
 
     offer = read_catalog(create_plugin_manager(Mine(), entry_points=False)).find("cell", "tiny")
     assert offer.source.plugin == "Mine"
-
-
-def test_a_hook_may_be_a_generator():
-    def cells():
-        yield CELL
-
-    assert (
-        "tiny"
-        in read_catalog(create_plugin_manager(plugin(crvnn_cells=cells), entry_points=False)).components[
-            "cell"
-        ]
-    )
-
-
-@pytest.mark.parametrize("lazily", [False, True])
-def test_a_hook_that_raises_is_named_with_its_plug_in_and_package(install, lazily):
-    def at_once():
-        raise RuntimeError("out of luck")
-
-    def later():
-        yield CELL
-        raise RuntimeError("out of luck")
-
-    install(
-        "tiny-plugin", plugin("tiny_module", crvnn_cells=later if lazily else at_once), "tiny-package", "2.5"
-    )
-    with pytest.raises(PluginError) as caught:
-        read_catalog(create_plugin_manager())
-    assert "crvnn_cells of plug-in 'tiny-plugin' (tiny-package 2.5) raised RuntimeError: out of luck" in str(
-        caught.value
-    )
-    assert "host/test_manager.py:" in str(caught.value)
-    assert isinstance(caught.value.__cause__, RuntimeError)
-
-
-@pytest.mark.parametrize("returned", [None, 3, CELL])
-def test_a_hook_that_returns_no_list_is_an_error_that_names_it(returned):
-    manager = create_plugin_manager(plugin(crvnn_cells=lambda: returned), entry_points=False)
-    with pytest.raises(
-        PluginError, match=r"crvnn_cells of plug-in 'mine' \(mine\) returned .*, which is no list"
-    ):
-        read_catalog(manager)
-
-
-@pytest.mark.parametrize(
-    ("hook", "record", "kind"),
-    [
-        ("crvnn_cells", "tiny", "Component"),
-        ("crvnn_presets", CELL, "Preset"),
-        ("crvnn_models", CELL, "TrainedModel"),
-        ("crvnn_commands", CELL, "Command"),
-    ],
-)
-def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(hook, record, kind):
-    manager = create_plugin_manager(plugin(**{hook: [record]}), entry_points=False)
-    with pytest.raises(
-        PluginError, match=rf"{hook} of plug-in 'mine' .*must return an iterable of {kind} records"
-    ):
-        read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
-
-
-@pytest.mark.parametrize(
-    ("hook", "record", "what"),
-    [
-        ("crvnn_cells", CELL, "a cell called 'tiny'"),
-        ("crvnn_presets", Preset("tiny", {}), "a preset called 'tiny'"),
-        ("crvnn_models", TrainedModel("tiny", "runs/tiny"), "a model called 'tiny'"),
-        ("crvnn_commands", click.Command("tiny"), "a command called 'tiny'"),
-    ],
-)
-def test_two_plug_ins_offering_one_name_are_both_named_in_the_error(install, hook, record, what):
-    install("one", plugin("first_module", **{hook: [record]}), "first-package", "1.1")
-    install("two", plugin("second_module", **{hook: [record]}), "second-package", "2.2")
-    manager = create_plugin_manager()
-    with pytest.raises(PluginError) as caught:
-        read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
-    assert what in str(caught.value)
-    assert "'one' (first-package 1.1)" in str(caught.value)
-    assert "'two' (second-package 2.2)" in str(caught.value)
-
-
-def test_models_are_found_by_name_with_the_plug_in_that_offers_them(install):
-    model = TrainedModel("tiny", "runs/tiny", summary="knows a little")
-    install("one", plugin("first_module", crvnn_models=[model]), "first-package", "1.1")
-    found, source = read_catalog(create_plugin_manager()).models["tiny"]
-    assert found == model
-    assert str(source) == "first-package 1.1"
-
-
-def test_one_name_may_stand_in_two_slots():
-    mine = plugin(crvnn_cells=[CELL], crvnn_scorers=[Component("tiny", dict)])
-    catalog = read_catalog(create_plugin_manager(mine, entry_points=False))
-    assert catalog.find("cell", "tiny").slot == "cell"
-    assert catalog.find("scorer", "tiny").slot == "scorer"
-
-
-def test_a_command_cannot_hide_one_of_the_core():
-    manager = create_plugin_manager(plugin(crvnn_commands=[click.Command("list")]), entry_points=False)
-    with pytest.raises(PluginError, match=r"a command called 'list': 'crvnn' \(crvnn .*\) and 'mine'"):
-        read_commands(manager, ["list"])
-
-
-def test_commands_are_found_by_name():
-    command = click.Command("tiny")
-    manager = create_plugin_manager(plugin(crvnn_commands=[command]), entry_points=False)
-    assert read_commands(manager, ["list"]) == {"tiny": command}
-
-
-def test_an_unknown_name_knows_the_nearest_and_what_exists(catalog):
-    with pytest.raises(UnknownNameError) as caught:
-        catalog.find("retriever", "adhok")
-    assert "no retriever is called 'adhok'. Did you mean 'adhoc'?" in str(caught.value)
-    assert "adhoc-dense, log-space" in str(caught.value)
-    assert "'crvnn list retriever'" in str(caught.value)
-    with pytest.raises(UnknownNameError, match=r"no preset is called 'papre'. Did you mean 'paper'"):
-        catalog.preset("papre")
 
 
 GOOD_FILE = """
@@ -369,21 +210,6 @@ def test_a_file_that_offers_nothing_is_told_so(tmp_path):
         create_plugin_manager(files=[path])
 
 
-def test_one_plug_in_offering_a_name_twice_is_not_called_two():
-    class Twice:
-        @hookimpl
-        def crvnn_cells(self):
-            return [Component("same", int), Component("same", int)]
-
-    with pytest.raises(PluginError, match=r"plug-in 'Twice' .* offers the cell 'same' twice"):
-        read_catalog(create_plugin_manager(Twice(), entry_points=False))
-
-
-def test_an_unknown_slot_is_named(catalog):
-    with pytest.raises(UnknownNameError, match=r"no slot is called 'cel'\. Did you mean 'cell'\?"):
-        catalog.find("cel", "gated")
-
-
 def test_a_function_of_ones_own_may_begin_like_a_hook(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(
@@ -391,3 +217,15 @@ def test_a_function_of_ones_own_may_begin_like_a_hook(tmp_path):
         "@hookimpl\ndef crvnn_cells():\n    return [Component('mine', int)]\n"
     )
     assert create_plugin_manager(files=[path], entry_points=False)
+
+
+def test_the_name_of_a_class_is_not_taken_for_the_name_of_a_package():
+    class Click:
+        @hookimpl
+        def crvnn_cells(self):
+            return [CELL]
+
+    (source,) = (
+        source for source, _ in create_plugin_manager(Click(), entry_points=False).offers("crvnn_cells")
+    )
+    assert (source.plugin, str(source)) == ("Click", "Click")

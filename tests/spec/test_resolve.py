@@ -641,3 +641,81 @@ def test_a_wrong_preset_is_named_even_where_there_is_no_default_one():
 
 def test_quotes_in_a_comment_do_not_hide_the_keys_below():
     assert key_lines('a = 1  # """\nwidth = 2\n')[("width",)][0] == 2
+
+
+def offering(**hooks):
+    """A plug-in called Mine whose hooks return these records."""
+    Mine = type("Mine", (), {})  # noqa: N806
+    for hook, records in hooks.items():
+        setattr(Mine, hook, hookimpl(lambda self, records=records: records))
+    return Mine()
+
+
+def plain():
+    """Builds nothing, without parameters."""
+
+
+def test_the_defaults_are_what_plug_ins_say():
+    mine = offering(
+        crvnn_tasks=[Component("sums", plain, default=True), Component("products", plain)],
+        crvnn_embeddings=[Component("zeros", plain, default=True)],
+        crvnn_encoders=[Component("mean", lambda width: None, default=True)],
+        crvnn_cells=[Component("adding", lambda width: None, default=True)],
+        crvnn_retrievers=[Component("matrix", plain)],
+        crvnn_scorers=[Component("linear", plain)],
+        crvnn_decisions=[Component("soft", plain)],
+        crvnn_haltings=[Component("late", plain)],
+        crvnn_optimizers=[Component("sgd", lambda params, rate=0.5: None, default=True)],
+        crvnn_observers=[Component("loud", plain, default=True), Component("calm", plain, default=True)],
+        crvnn_presets=[
+            Preset("all", dict.fromkeys(["retriever", "scorer", "decision", "halting"], "x"), default=False),
+            Preset(
+                "usual",
+                {
+                    "retriever": "matrix",
+                    "scorer": "linear",
+                    "decision": "soft",
+                    "halting": "late",
+                    "width": 5,
+                },
+                default=True,
+            ),
+        ],
+    )
+    spec = read_spec(read_catalog(create_plugin_manager(mine, entry_points=False)))
+    assert (spec.task.name, spec.model.embedding.name, spec.model.cell.name) == ("sums", "zeros", "adding")
+    assert (spec.model.retriever.name, spec.model.width) == ("matrix", 5)
+    assert spec.training.optimizer == PartSpec("sgd", {"rate": 0.5})
+    assert [part.name for part in spec.training.observers] == ["calm", "loud"]
+
+
+def test_without_defaults_a_spec_is_told_what_it_must_name():
+    mine = offering(crvnn_tasks=[Component("sums", plain)], crvnn_cells=[Component("adding", plain)])
+    problems = problems_of(read_catalog(create_plugin_manager(mine, entry_points=False)))
+    assert any(
+        "[task]: no task is named, neither here nor by a plug-in's default\n  Installed: sums." in problem
+        for problem in problems
+    )
+    assert any(
+        "no cell is named, neither here nor by the preset\n  Installed: adding." in p for p in problems
+    )
+    assert any("[training.optimizer]: no optimizer is named" in problem for problem in problems)
+    assert not any("observer" in problem for problem in problems)  # there need not be any
+
+
+def test_a_preset_goes_over_the_defaults(catalog):
+    mine = offering(
+        crvnn_presets=[Preset("vectors", {**catalog.preset("paper").model, "embedding": "glove"})]
+    )
+    both = read_catalog(create_plugin_manager(mine))
+    sets = ["model.embedding.path=vectors.txt"]
+    assert read_spec(both, preset="vectors", sets=sets).model.embedding.name == "glove"
+    assert read_spec(both).model.embedding.name == "random"
+
+
+def test_a_component_whose_parameters_cannot_be_read_is_named():
+    catalog = read_catalog(create_plugin_manager(offering(crvnn_cells=[Component("odd", dict)])))
+    with pytest.raises(
+        PluginError, match=r"cell 'odd' \(Mine\): its parameters cannot be read: .*no signature"
+    ):
+        read_spec(catalog, parts={"cell": "odd"})

@@ -14,7 +14,7 @@ from crvnn_core.cli.session import Session, json_option, pass_session, plugin_op
 from crvnn_tasks.data.survey import Findings, histogram, missing_splits, summary, survey
 
 if TYPE_CHECKING:
-    from crvnn_core.host.manager import Offer
+    from crvnn_core.host.catalog import Offer
     from crvnn_tasks.rows import FileTask
 
 _WIDTH = 40  # of the longest bar, in characters

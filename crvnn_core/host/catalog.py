@@ -1,0 +1,154 @@
+"""Everything that the plug-ins offer, by slot and name, each with the plug-in that it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import field, frozen
+
+from crvnn_core.errors import PluginError, UnknownNameError, nearest
+from crvnn_core.host.attribution import Source
+from crvnn_core.host.component import Component, Preset, TrainedModel
+from crvnn_core.host.manager import BrokenPlugin, Host, package_of
+from crvnn_core.host.slots import SLOT_BY_NAME, find_slot
+
+if TYPE_CHECKING:
+    import click
+
+    from crvnn_core.kernels import Library
+
+
+@frozen
+class Offer:
+    """A component, its slot, and the plug-in that it comes from."""
+
+    slot: str
+    component: Component
+    source: Source
+
+    def __str__(self) -> str:
+        return f"{self.slot} '{self.component.name}' ({self.source})"
+
+
+@frozen
+class Catalog:
+    """Everything that the plug-ins offer, by slot and name."""
+
+    components: dict[str, dict[str, Offer]]
+    presets: dict[str, tuple[Preset, Source]]
+    models: dict[str, tuple[TrainedModel, Source]] = field(factory=dict)
+    broken: tuple[BrokenPlugin, ...] = field(default=())
+
+    def find(self, slot: str, name: str) -> Offer:
+        """The component called ``name`` in ``slot``; an error that suggests the nearest name if there is none."""
+        offers = self.components[find_slot(slot).name]
+        if name not in offers:
+            raise UnknownNameError("\n".join(self.unknown(slot, name)))
+        return offers[name]
+
+    def unknown(self, slot: str, name: str) -> tuple[str, str]:
+        """What is wrong with ``name``, and what exists."""
+        return (
+            f"no {slot} is called '{name}'.{nearest(name, self.components[slot])}",
+            f"Installed: {', '.join(self.components[slot])}. 'crvnn list {slot}' describes them.",
+        )
+
+    def preset(self, name: str) -> Preset:
+        """The preset called ``name``."""
+        if name not in self.presets:
+            raise UnknownNameError(
+                f"no preset is called '{name}'.{nearest(name, self.presets)}\nInstalled: {', '.join(self.presets)}."
+            )
+        return self.presets[name][0]
+
+    def defaults(self, slot: str) -> list[str]:
+        """The components that a spec gets where it names none: at most one, unless the slot takes several."""
+        return [name for name, offer in self.components[slot].items() if offer.component.default]
+
+    @property
+    def default_preset(self) -> str | None:
+        """The preset of a spec that names none."""
+        return next((name for name, (preset, _) in self.presets.items() if preset.default), None)
+
+
+def read_catalog(host: Host) -> Catalog:
+    """Ask every plug-in what it offers. Two that offer one name, or one default, are an error that names both."""
+    components: dict[str, dict[str, Offer]] = {}
+    for slot in SLOT_BY_NAME.values():
+        found = _named(host, slot.hook, slot.name, Component)
+        if not slot.many:
+            _check_default(slot.name, found)
+        components[slot.name] = {
+            name: Offer(slot.name, component, source) for name, (component, source) in found.items()
+        }
+    presets = _named(host, "crvnn_presets", "preset", Preset)
+    _check_default("preset", presets)
+    models = _named(host, "crvnn_models", "model", TrainedModel)
+    return Catalog(components, presets, models, tuple(host.broken))
+
+
+def read_commands(host: Host, taken: Iterable[str]) -> dict[str, click.Command]:
+    """The commands that plug-ins offer, by name.
+
+    :param taken: names of the core's own commands, which no plug-in may offer.
+    """
+    import click
+
+    found = _named(host, "crvnn_commands", "command", click.Command, dict.fromkeys(taken, _core()))
+    return {name: command for name, (command, _) in found.items()}
+
+
+def read_libraries(host: Host) -> list[Library]:
+    """The engine's library of compiled back ends, and those that plug-ins offer."""
+    from crvnn_core.engine.native import ENGINE
+    from crvnn_core.kernels import Library
+
+    found = _named(host, "crvnn_kernels", "library of kernels", Library, {ENGINE.name: _core()})
+    return [ENGINE, *(library for library, _ in found.values())]
+
+
+def _core() -> Source:
+    """The source of what the core itself has."""
+    return Source("crvnn", *package_of("crvnn", otherwise="crvnn"))
+
+
+_R = TypeVar("_R")
+
+
+def _named(
+    host: Host, hook: str, what: str, kind: type[_R], taken: dict[str, Source] | None = None
+) -> dict[str, tuple[_R, Source]]:
+    """The records of a hook and their sources, by name, in alphabetical order."""
+    owners, found = dict(taken or {}), {}
+    for source, record in host.offers(hook):
+        if not isinstance(record, kind):
+            raise PluginError(
+                f"{hook} of {source.title} returned {record!r}; "
+                f"it must return an iterable of {kind.__name__} records"
+            )
+        name = str(record.name)  # type: ignore[attr-defined]
+        if name in owners:
+            raise _clash(what, name, owners[name], source)
+        owners[name] = source
+        found[name] = (record, source)
+    return dict(sorted(found.items()))
+
+
+def _clash(what: str, name: str, first: Source, second: Source) -> PluginError:
+    if first == second:
+        return PluginError(f"{first.title} offers the {what} '{name}' twice")
+    return PluginError(
+        f"two plug-ins offer a {what} called '{name}': '{first.plugin}' ({first}) and "
+        f"'{second.plugin}' ({second}). Rename one of them, or uninstall its package."
+    )
+
+
+def _check_default(what: str, found: dict[str, tuple[Any, Source]]) -> None:
+    """Raise ``PluginError`` if several records claim to be the default."""
+    claims = [f"'{name}' of {source.title}" for name, (record, source) in found.items() if record.default]
+    if len(claims) > 1:
+        raise PluginError(
+            f"there can be one default {what}, but {' and '.join(claims)} have 'default=True'. "
+            "Remove it from all but one, or uninstall a package."
+        )

@@ -1,0 +1,275 @@
+"""Hooks called through pluggy: wrappers, order and monitoring work, and records and errors name their plug-in."""
+
+import types
+
+import attrs
+import pytest
+
+from crvnn_core import Component, PluginError, create_plugin_manager, hookimpl, read_catalog
+from stub_plugins import CELL, plugin
+
+
+def test_a_hook_may_be_a_generator():
+    def cells():
+        yield CELL
+
+    assert (
+        "tiny"
+        in read_catalog(create_plugin_manager(plugin(crvnn_cells=cells), entry_points=False)).components[
+            "cell"
+        ]
+    )
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+def test_a_hook_that_raises_is_named_with_its_plug_in_and_package(install, lazily):
+    def at_once():
+        raise RuntimeError("out of luck")
+
+    def later():
+        yield CELL
+        raise RuntimeError("out of luck")
+
+    install(
+        "tiny-plugin", plugin("tiny_module", crvnn_cells=later if lazily else at_once), "tiny-package", "2.5"
+    )
+    with pytest.raises(PluginError) as caught:
+        read_catalog(create_plugin_manager())
+    assert "crvnn_cells of plug-in 'tiny-plugin' (tiny-package 2.5) raised RuntimeError: out of luck" in str(
+        caught.value
+    )
+    assert "host/test_attribution.py:" in str(caught.value)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("returned", [None, 3, CELL])
+def test_a_hook_that_returns_no_list_is_an_error_that_names_it(returned):
+    manager = create_plugin_manager(plugin(crvnn_cells=lambda: returned), entry_points=False)
+    with pytest.raises(
+        PluginError, match=r"crvnn_cells of plug-in 'mine' \(mine\) returned .*, which is no list"
+    ):
+        read_catalog(manager)
+
+
+def wrapping(function, name="wrapper", **options):
+    """A plug-in that wraps ``crvnn_cells``."""
+    module = types.ModuleType(name)
+    module.crvnn_cells = hookimpl(wrapper=True, **options)(function)
+    return module
+
+
+def cells_with(*plugins):
+    """The cells that plug-ins offer, and the plug-in that each comes from."""
+    cells = read_catalog(create_plugin_manager(*plugins, entry_points=False)).components["cell"]
+    return {name: offer.source.plugin for name, offer in cells.items()}
+
+
+ONE = plugin("one", crvnn_cells=[Component("a", dict), Component("b", dict)])
+TWO = plugin("two", crvnn_cells=[Component("c", dict)])
+
+
+def test_a_wrapper_sees_the_records_as_the_plug_ins_made_them():
+    seen = []
+
+    def look():
+        seen.append((yield))
+        return seen[0]
+
+    def generated():
+        yield CELL
+
+    assert cells_with(plugin("lazy", crvnn_cells=generated), wrapping(look)) == {"tiny": "lazy"}
+    assert seen == [[[CELL]]]
+    assert seen[0][0][0] is CELL
+
+
+def test_a_wrapper_may_leave_records_out_and_the_others_keep_their_source():
+    def without_b():
+        offered = yield
+        return [[cell for cell in cells if cell.name != "b"] for cells in offered]
+
+    assert cells_with(ONE, wrapping(without_b), TWO) == {"a": "one", "c": "two"}
+
+
+def test_a_wrapper_may_leave_out_everything():
+    def nothing():
+        yield
+        return []
+
+    assert cells_with(ONE, wrapping(nothing)) == {}
+    assert cells_with(wrapping(nothing)) == {}
+
+
+def test_what_a_wrapper_adds_or_changes_is_its_own():
+    def more():
+        offered = yield
+        changed = [
+            [attrs.evolve(cell, summary="changed") if cell.name == "a" else cell for cell in cells]
+            for cells in offered
+        ]
+        return [*changed, (Component(name, dict) for name in ("d",))]
+
+    assert cells_with(ONE, wrapping(more), TWO) == {"a": "wrapper", "b": "one", "c": "two", "d": "wrapper"}
+
+
+def test_of_two_wrappers_each_owns_what_it_adds():
+    def adding(name):
+        def add():
+            return [*(yield), [Component(name, dict)]]
+
+        return add
+
+    inner, outer = wrapping(adding("x"), "inner"), wrapping(adding("y"), "outer", tryfirst=True)
+    assert cells_with(outer, inner, TWO) == {"c": "two", "x": "inner", "y": "outer"}
+
+
+def test_a_wrapper_can_change_the_default():
+    def other_default():
+        offered = yield
+        return [[attrs.evolve(cell, default=cell.name == "b") for cell in cells] for cells in offered]
+
+    catalog = read_catalog(create_plugin_manager(ONE, wrapping(other_default), entry_points=False))
+    assert catalog.defaults("cell") == ["b"]
+
+
+def test_a_name_that_a_wrapper_adds_twice_is_a_clash_that_names_both():
+    def again():
+        return [*(yield), [Component("c", dict)]]
+
+    with pytest.raises(PluginError, match=r"a cell called 'c': 'two' \(two\) and 'wrapper' \(wrapper\)"):
+        cells_with(TWO, wrapping(again))
+
+
+@pytest.mark.parametrize("returned", [None, 3, [CELL], [None]], ids=repr)
+def test_a_wrapper_that_returns_no_list_of_lists_is_an_error_that_names_it(returned):
+    def careless():
+        yield
+        return returned
+
+    with pytest.raises(
+        PluginError,
+        match=r"crvnn_cells of plug-in 'wrapper' \(wrapper\), a wrapper, returned .*it must return a list of lists",
+    ):
+        cells_with(ONE, wrapping(careless))
+
+
+def test_a_wrapper_that_adds_what_is_no_component_is_named():
+    def confused():
+        return [*(yield), ["gated"]]
+
+    with pytest.raises(PluginError, match=r"plug-in 'wrapper' \(wrapper\) returned 'gated'; it must return"):
+        cells_with(ONE, wrapping(confused))
+
+
+@pytest.mark.parametrize("yields", [0, 2])
+def test_a_wrapper_must_yield_exactly_once(yields):
+    def odd():
+        for _ in range(yields):
+            offered = yield
+        return offered if yields else []
+
+    with pytest.raises(PluginError, match=r"crvnn_cells of plug-in 'wrapper' .*must yield exactly once"):
+        cells_with(ONE, wrapping(odd))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("out of luck"), PluginError("out of luck")], ids=repr)
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_wrapper_that_raises_is_named(before, error):
+    def failing():
+        if before:
+            raise error
+        yield
+        raise error
+
+    with pytest.raises(
+        PluginError, match=r"crvnn_cells of plug-in 'wrapper' \(wrapper\) raised \w+: out of luck"
+    ) as caught:
+        cells_with(ONE, wrapping(failing))
+    assert caught.value.__cause__ is error
+    assert "host/test_attribution.py:" in str(caught.value)
+
+
+def failing_cells():
+    raise RuntimeError("out of luck")
+
+
+def test_an_error_inside_a_wrapper_is_still_the_fault_of_the_plug_in_that_raised_it():
+    def through():
+        return (yield)
+
+    with pytest.raises(
+        PluginError, match=r"crvnn_cells of plug-in 'bad' \(bad\) raised RuntimeError"
+    ) as caught:
+        cells_with(wrapping(through), plugin("bad", crvnn_cells=failing_cells), wrapping(through, "other"))
+    assert "wrapper" not in str(caught.value)
+
+
+def test_a_wrapper_may_recover_from_an_error():
+    def forgiving():
+        try:
+            return (yield)
+        except PluginError:
+            return [[Component("spare", dict)]]
+
+    assert cells_with(plugin("bad", crvnn_cells=failing_cells), wrapping(forgiving)) == {"spare": "wrapper"}
+
+
+def test_an_old_style_wrapper_is_told_the_new_style():
+    def old():
+        yield
+
+    module = types.ModuleType("old")
+    module.crvnn_cells = hookimpl(hookwrapper=True)(old)
+    with pytest.raises(
+        PluginError, match=r"plug-in 'old'.*'crvnn_cells' is an old-style wrapper; write .*wrapper=True"
+    ):
+        create_plugin_manager(module, entry_points=False)
+
+
+def test_hooks_are_called_in_the_order_of_pluggy():
+    called = []
+
+    def offering(name):
+        def cells():
+            called.append(name)
+            return [Component(name, dict)]
+
+        return cells
+
+    def module(name, **options):
+        made = types.ModuleType(name)
+        made.crvnn_cells = hookimpl(**options)(offering(name))
+        return made
+
+    plugins = [module("first", tryfirst=True), module("last", trylast=True), module("x"), module("y")]
+    host = create_plugin_manager(*plugins, entry_points=False)
+    assert [source.plugin for source, _ in host.offers("crvnn_cells")] == ["first", "y", "x", "last"]
+    assert called == ["first", "y", "x", "last"]
+
+
+def test_hook_calls_can_be_monitored():
+    host = create_plugin_manager(ONE, TWO, entry_points=False)
+    calls = []
+    undo = host.add_hookcall_monitoring(
+        lambda name, implementations, arguments: calls.append((name, [i.plugin for i in implementations])),
+        lambda outcome, name, implementations, arguments: calls.append((name, outcome.get_result())),
+    )
+    catalog = read_catalog(host)
+    undo()
+    read_catalog(host)
+    about_cells = [what for name, what in calls if name == "crvnn_cells"]
+    assert about_cells == [[ONE, TWO], [[catalog.components["cell"]["c"].component], list(ONE.crvnn_cells())]]
+    assert [name for name, _ in calls].count("crvnn_presets") == 2
+
+
+def test_hooks_can_be_called_without_the_catalog():
+    host = create_plugin_manager(ONE, TWO, entry_points=False)
+    assert host.hook.crvnn_cells() == [TWO.crvnn_cells(), ONE.crvnn_cells()]
+
+
+def test_one_record_of_two_plug_ins_is_attributed_to_both():
+    host = create_plugin_manager(
+        plugin("one", crvnn_cells=[CELL]), plugin("two", crvnn_cells=[CELL]), entry_points=False
+    )
+    assert sorted(source.plugin for source, _ in host.offers("crvnn_cells")) == ["one", "two"]
+    assert sorted(source.plugin for source, _ in host.offers("crvnn_cells")) == ["one", "two"]

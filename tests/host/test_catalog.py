@@ -1,0 +1,162 @@
+"""The catalog: what the plug-ins offer by name, their defaults, and what is said when two of them clash."""
+
+import click
+import pytest
+
+from crvnn_core import (
+    Component,
+    PluginError,
+    Preset,
+    TrainedModel,
+    UnknownNameError,
+    create_plugin_manager,
+    hookimpl,
+    read_catalog,
+)
+from crvnn_core.host.catalog import read_commands
+from stub_plugins import CELL, plugin
+
+
+@pytest.mark.parametrize(
+    ("hook", "record", "kind"),
+    [
+        ("crvnn_cells", "tiny", "Component"),
+        ("crvnn_presets", CELL, "Preset"),
+        ("crvnn_models", CELL, "TrainedModel"),
+        ("crvnn_commands", CELL, "Command"),
+    ],
+)
+def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(hook, record, kind):
+    manager = create_plugin_manager(plugin(**{hook: [record]}), entry_points=False)
+    with pytest.raises(
+        PluginError, match=rf"{hook} of plug-in 'mine' .*must return an iterable of {kind} records"
+    ):
+        read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
+
+
+@pytest.mark.parametrize(
+    ("hook", "record", "what"),
+    [
+        ("crvnn_cells", CELL, "a cell called 'tiny'"),
+        ("crvnn_presets", Preset("tiny", {}), "a preset called 'tiny'"),
+        ("crvnn_models", TrainedModel("tiny", "runs/tiny"), "a model called 'tiny'"),
+        ("crvnn_commands", click.Command("tiny"), "a command called 'tiny'"),
+    ],
+)
+def test_two_plug_ins_offering_one_name_are_both_named_in_the_error(install, hook, record, what):
+    install("one", plugin("first_module", **{hook: [record]}), "first-package", "1.1")
+    install("two", plugin("second_module", **{hook: [record]}), "second-package", "2.2")
+    manager = create_plugin_manager()
+    with pytest.raises(PluginError) as caught:
+        read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
+    assert what in str(caught.value)
+    assert "'one' (first-package 1.1)" in str(caught.value)
+    assert "'two' (second-package 2.2)" in str(caught.value)
+
+
+def test_models_are_found_by_name_with_the_plug_in_that_offers_them(install):
+    model = TrainedModel("tiny", "runs/tiny", summary="knows a little")
+    install("one", plugin("first_module", crvnn_models=[model]), "first-package", "1.1")
+    found, source = read_catalog(create_plugin_manager()).models["tiny"]
+    assert found == model
+    assert str(source) == "first-package 1.1"
+
+
+def test_one_name_may_stand_in_two_slots():
+    mine = plugin(crvnn_cells=[CELL], crvnn_scorers=[Component("tiny", dict)])
+    catalog = read_catalog(create_plugin_manager(mine, entry_points=False))
+    assert catalog.find("cell", "tiny").slot == "cell"
+    assert catalog.find("scorer", "tiny").slot == "scorer"
+
+
+def test_a_command_cannot_hide_one_of_the_core():
+    manager = create_plugin_manager(plugin(crvnn_commands=[click.Command("list")]), entry_points=False)
+    with pytest.raises(PluginError, match=r"a command called 'list': 'crvnn' \(crvnn .*\) and 'mine'"):
+        read_commands(manager, ["list"])
+
+
+def test_commands_are_found_by_name():
+    command = click.Command("tiny")
+    manager = create_plugin_manager(plugin(crvnn_commands=[command]), entry_points=False)
+    assert read_commands(manager, ["list"]) == {"tiny": command}
+
+
+def test_an_unknown_name_knows_the_nearest_and_what_exists(catalog):
+    with pytest.raises(UnknownNameError) as caught:
+        catalog.find("retriever", "adhok")
+    assert "no retriever is called 'adhok'. Did you mean 'adhoc'?" in str(caught.value)
+    assert "adhoc-dense, log-space" in str(caught.value)
+    assert "'crvnn list retriever'" in str(caught.value)
+    with pytest.raises(UnknownNameError, match=r"no preset is called 'papre'. Did you mean 'paper'"):
+        catalog.preset("papre")
+
+
+def test_one_plug_in_offering_a_name_twice_is_not_called_two():
+    class Twice:
+        @hookimpl
+        def crvnn_cells(self):
+            return [Component("same", int), Component("same", int)]
+
+    with pytest.raises(PluginError, match=r"plug-in 'Twice' .* offers the cell 'same' twice"):
+        read_catalog(create_plugin_manager(Twice(), entry_points=False))
+
+
+def test_an_unknown_slot_is_named(catalog):
+    with pytest.raises(UnknownNameError, match=r"no slot is called 'cel'\. Did you mean 'cell'\?"):
+        catalog.find("cel", "gated")
+
+
+def catalog_of(*plugins):
+    return read_catalog(create_plugin_manager(*plugins, entry_points=False))
+
+
+def test_the_defaults_of_a_spec_come_from_plug_ins(catalog):
+    assert {
+        slot: catalog.defaults(slot) for slot in ("task", "embedding", "optimizer", "observer", "cell")
+    } == {
+        "task": ["listops"],
+        "embedding": ["random"],
+        "optimizer": ["ranger"],
+        "observer": ["progress"],
+        "cell": [],
+    }
+    assert catalog.default_preset == "paper"
+
+
+def test_without_plug_ins_there_are_no_defaults():
+    empty = catalog_of()
+    assert empty.defaults("task") == []
+    assert empty.default_preset is None
+
+
+@pytest.mark.parametrize(
+    ("hook", "what", "kind"),
+    [
+        ("crvnn_cells", "cell", Component),
+        ("crvnn_tasks", "task", Component),
+        ("crvnn_presets", "preset", Preset),
+    ],
+)
+def test_two_plug_ins_with_one_default_are_both_named_in_the_error(install, hook, what, kind):
+    first, second = kind("tiny", dict, default=True), kind("small", dict, default=True)
+    install("one", plugin("first_module", **{hook: [first]}), "first-package", "1.1")
+    install("two", plugin("second_module", **{hook: [second]}), "second-package", "2.2")
+    with pytest.raises(PluginError) as caught:
+        read_catalog(create_plugin_manager())
+    assert f"there can be one default {what}, but" in str(caught.value)
+    assert "'tiny' of plug-in 'one' (first-package 1.1)" in str(caught.value)
+    assert "'small' of plug-in 'two' (second-package 2.2)" in str(caught.value)
+
+
+def test_several_observers_may_be_defaults():
+    observers = [Component("loud", dict, default=True), Component("calm", dict, default=True)]
+    assert catalog_of(plugin(crvnn_observers=observers)).defaults("observer") == ["calm", "loud"]
+
+
+def test_records_of_several_plug_ins_are_in_alphabetical_order():
+    one = plugin("one", crvnn_presets=[Preset("b", {}), Preset("c", {})], crvnn_cells=[CELL])
+    two = plugin("two", crvnn_presets=[Preset("a", {})], crvnn_cells=[Component("small", dict)])
+    for plugins in ((one, two), (two, one)):
+        found = catalog_of(*plugins)
+        assert list(found.presets) == ["a", "b", "c"]
+        assert list(found.components["cell"]) == ["small", "tiny"]

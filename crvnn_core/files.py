@@ -1,4 +1,4 @@
-"""Reading text files however they are packed, and writing files whole or not at all."""
+"""Reading plain or compressed text files, and writing files atomically."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from typing import IO, cast
 
 from crvnn_core.errors import CrvnnError
 
-#: What goes wrong inside a packed file.
-_DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile)
+#: What decompression raises on corrupt or truncated files.
+_CORRUPT = (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile)
 
 
 @contextlib.contextmanager
 def open_text(path: Path, newline: str | None = None) -> Iterator[IO[str]]:
-    """A text file, plain, gzipped (``.gz``) or alone in a ``.zip``; what cannot be read becomes one clear error."""
+    """Open a UTF-8 text file: plain, gzipped (``.gz``), or the only member of a ``.zip``.
+
+    Whatever prevents reading it is raised as a ``CrvnnError`` that names the file.
+    """
     try:
         with contextlib.ExitStack() as stack:
             yield io.TextIOWrapper(_binary(path, stack), encoding="utf-8-sig", newline=newline)
@@ -33,7 +36,7 @@ def open_text(path: Path, newline: str | None = None) -> Iterator[IO[str]]:
         raise CrvnnError(f"{path}: this is not UTF-8 text: {error}") from None
     except PermissionError as error:
         raise CrvnnError(f"{path} cannot be read: {error}") from None
-    except _DAMAGE as error:
+    except _CORRUPT as error:
         raise CrvnnError(f"{path}: the file is damaged or cut short: {error}") from None
 
 
@@ -46,7 +49,7 @@ def _binary(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
         if len(members) != 1:
             held = ", ".join(members[:5]) + (" ..." if len(members) > 5 else "")
             raise CrvnnError(
-                f"{path}: a zip file must hold one file; this one holds {held or 'none'}. Unpack one."
+                f"{path}: a zip file must hold exactly one file; this one holds {held or 'none'}. Extract one."
             )
         return stack.enter_context(archive.open(members[0]))
     return stack.enter_context(path.open("rb"))
@@ -54,9 +57,9 @@ def _binary(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to that takes the place of ``path`` in one go: whoever looks sees the old file or the new.
+    """Give a temporary path to write to, and rename it to ``path`` at the end, after an fsync.
 
-    If anything goes wrong, the old file is still there.
+    A reader sees the old file or the new one, never a part. On an error the old file is left untouched.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,13 +75,13 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
-        kept = "; what was there before is still there" if path.exists() else ""
+        kept = "; the file is unchanged" if path.exists() else ""
         raise CrvnnError(f"{path} cannot be written: {error}{kept}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Put a text in a file, whole or not at all."""
+    """Write text to a file so that no reader sees a part of it, even if the process is killed."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

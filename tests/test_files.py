@@ -97,7 +97,7 @@ def test_a_zip_file_must_hold_one_file(names, held, tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         for name in names:
             archive.writestr(name, "x")
-    with pytest.raises(CrvnnError, match=rf"a zip file must hold one file; this one holds {held}"):
+    with pytest.raises(CrvnnError, match=rf"a zip file must hold exactly one file; this one holds {held}"):
         reading(path)
 
 
@@ -163,7 +163,7 @@ def test_a_full_disk_is_a_clear_error(where, name, before, tmp_path, monkeypatch
             CrvnnError, match=r"file\.txt cannot be written: .*No space left on device"
         ) as caught:
             write_atomically(path, "new")
-    assert ("what was there before is still there" in str(caught.value)) == bool(before)
+    assert ("the file is unchanged" in str(caught.value)) == bool(before)
     assert [file.read_text() for file in tmp_path.iterdir()] == ([before] if before else [])
 
 

@@ -55,10 +55,10 @@ def _call(observer: Observer, event: str, *facts: Any) -> None:
 
 
 class JsonLines(Observer):
-    """One JSON object for each step, development result and note, appended to a file as it happens.
+    """Appends a JSON object to a file for each training step, development result and note.
 
-    Each has a ``step`` and a ``kind``: ``train``, ``dev`` or ``note``. When a run is resumed, what it had written
-    beyond the step where it goes on is dropped first, so that no step is there twice.
+    Each has a ``step`` and a ``kind``: ``train``, ``dev`` or ``note``. When a run is resumed, records after the step of
+    its checkpoint are removed first, so that no step is logged twice.
 
     :param path: of the file.
     """
@@ -70,12 +70,12 @@ class JsonLines(Observer):
 
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
         self._step = facts.get("step", 0)
-        # In the directory of a run there is nothing but that run; elsewhere a new run may follow an old one.
-        resumed = self._step > 0 or self._belongs_to(facts.get("directory"))
+        # A file in the run's own directory belongs to this run alone; one elsewhere may be shared by several runs.
+        own = self._step > 0 or self._is_inside(facts.get("directory"))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.is_file():  # and not a device or a pipe, which have no past
-                _tidy(self.path.resolve(), self._step if resumed else math.inf)
+            if self.path.is_file():  # not a device or a pipe
+                _truncate(self.path.resolve(), self._step if own else math.inf)
             self._file = self.path.open("a", encoding="utf-8")
         except OSError as error:
             raise CrvnnError(f"{self.path} cannot be written: {error}") from error
@@ -96,39 +96,39 @@ class JsonLines(Observer):
             self._file.close()
             self._file = None
 
-    def _belongs_to(self, directory: str | None) -> bool:
+    def _is_inside(self, directory: str | None) -> bool:
         return directory is not None and self.path.resolve().is_relative_to(Path(directory).resolve())
 
     def _write(self, kind: str, content: Mapping[str, Any]) -> None:
         if self._file is None:
             return
         record = {"step": self._step, "kind": kind}
-        record |= {name: _writable(value) for name, value in content.items()}
+        record |= {name: _finite(value) for name, value in content.items()}
         try:
             print(json.dumps(record), file=self._file, flush=True)
         except OSError as error:
-            with contextlib.suppress(OSError):  # closing would try to write once more
+            with contextlib.suppress(OSError):  # closing flushes again
                 self.finished({})
             self._file = None
             raise CrvnnError(f"{self.path} cannot be written: {error}") from error
 
 
-def _tidy(path: Path, last: float) -> None:
-    """Drop records of steps beyond ``last``, and a torn one, by putting a new file in the old one's place."""
+def _truncate(path: Path, last: float) -> None:
+    """Atomically remove records of steps after ``last``, and a partially written last line."""
     with replacing(path) as temporary, temporary.open("wb") as file, path.open("rb") as lines:
-        file.writelines(line for line in lines if _stays(line, last))
+        file.writelines(line for line in lines if _is_kept(line, last))
 
 
-def _stays(line: bytes, last: float) -> bool:
+def _is_kept(line: bytes, last: float) -> bool:
     if not line.endswith(b"\n"):
-        return not line.startswith(b"{")  # a run was killed while it wrote this
+        return not line.startswith(b"{")  # partially written by a run that was killed
     try:
         step = json.loads(line)["step"]
     except (ValueError, KeyError, TypeError):
-        return True  # not a record, so it is not for us to drop
+        return True  # not one of our records
     return not isinstance(step, int) or step <= last
 
 
-def _writable(value: Any) -> Any:
-    """JSON knows no NaN and no infinity."""
+def _finite(value: Any) -> Any:
+    """The value, or ``None`` for NaN and infinity, which JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -651,7 +651,7 @@ def test_a_full_disk_is_a_clear_error_and_the_old_checkpoint_is_still_there(way,
         assembly.observers.append(Filling())
         with pytest.raises(CrvnnError, match=r"cannot be written: .*No space left on device") as caught:
             train(assembly, run.path)
-    assert "what was there before is still there" in str(caught.value)
+    assert "the file is unchanged" in str(caught.value)
     assert checkpoint.load(run.last)["position"]["step"] == step - 1
     assert list(run.path.rglob(".*")) == []
     again = variant("training.evaluate_every=5", "training.save_every=1")

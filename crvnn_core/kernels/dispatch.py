@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-_TENSORS = (Tensor, nn.Parameter)  # and no subclass, which may mean something else by the same call
-_TYPES = (torch.float32, torch.bool, torch.int64)
+_TENSORS = frozenset((Tensor, nn.Parameter))
+_TYPES = frozenset((torch.float32, torch.bool, torch.int64))
 _LAYERS = (nn.Linear, nn.LayerNorm)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _allowed = os.environ.get("CRVNN_NATIVE", "1") != "0"
@@ -44,11 +44,12 @@ def serves(*arguments: Any) -> bool:
     if not _allowed or torch.compiler.is_compiling() or _intercepted():
         return False
     for argument in arguments:
-        if not isinstance(argument, Tensor):
-            continue
-        if type(argument) not in _TENSORS or argument.dtype not in _TYPES or not argument.is_cpu:
-            return False
-        if argument.layout is not torch.strided or argument.is_neg():
+        if type(argument) in _TENSORS:
+            if argument.dtype not in _TYPES or not argument.is_cpu:
+                return False
+            if argument.layout is not torch.strided or argument.is_neg():
+                return False
+        elif isinstance(argument, Tensor):  # a subclass, which may mean something else by the same call
             return False
     return True
 

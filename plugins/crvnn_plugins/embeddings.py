@@ -1,4 +1,4 @@
-"""Embeddings: where the vectors of tokens begin."""
+"""Embeddings: the initial vectors of tokens, random or pretrained."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Vectors: TypeAlias = dict[str, NDArray[np.float32]]
 
 
 class Random(Embedding):
-    """Vectors of standard normal numbers, which training makes into something.
+    """Trainable vectors, initialised from a standard normal distribution.
 
-    :param size: of a vector; 0 for the model's width.
+    :param size: the size of a vector; 0 for the model's width.
     """
 
     def __init__(self, size: int = 0) -> None:
@@ -35,9 +35,9 @@ class Random(Embedding):
 
 
 class Pretrained(Embedding):
-    """Vectors that were trained on other texts; a subclass says where they are found."""
+    """Pretrained vectors; a subclass implements ``find``, which looks them up."""
 
-    #: What a user may want to know about the table that was made last.
+    #: Messages about the table that was built last, such as how many tokens have a vector.
     notes: Sequence[str] = ()
 
     def __init__(self, source: str, trainable: bool, more: int) -> None:
@@ -66,14 +66,14 @@ class Pretrained(Embedding):
 
 
 class GloVe(Pretrained):
-    """Word vectors from a text file in GloVe's form: on each line a word and its numbers.
+    """Word vectors from a text file in GloVe's format: on each line a word and its numbers.
 
-    A token without a vector becomes the shared unknown.
+    A token without a vector gets the vector of the unknown token.
 
     :param path: of the file, plain, ``.gz`` or ``.zip``.
-    :param trainable: whether training changes the vectors.
-    :param more: how many words to take besides the task's tokens, so that a trained model knows words that training
-        never met. The first in the file, which in published files are the most frequent.
+    :param trainable: whether the vectors are fine-tuned.
+    :param more: how many words to add to the task's tokens, so that a trained model knows words that are not in the
+        training data: the first in the file, which in published files are the most frequent.
     """
 
     def __init__(self, path: str, trainable: bool = False, more: int = 20_000) -> None:
@@ -87,16 +87,16 @@ class GloVe(Pretrained):
 
 
 def read_vectors(path: Path, tokens: Collection[str], more: int) -> tuple[Vectors, Vectors]:
-    """The vectors of the tokens that are in a file of GloVe's form, and those of the first ``more`` other words.
+    """The vectors of the tokens that are in a file of GloVe's format, and those of the first ``more`` other words.
 
-    Of a word that comes twice the first vector is taken.
+    If a word occurs twice, its first vector is used.
     """
     starts = {token.partition(" ")[0] for token in tokens}  # a few published words have spaces in them
     asked: Vectors = {}
     others: Vectors = {}
     for number, line, size in _lines(path):
         if len(others) == more and line[: line.find(" ")] not in starts:
-            continue  # as most lines, of which there may be millions
+            continue  # skipped unparsed, as most of millions of lines are
         word, *numbers = line.rstrip(" \r\n").rsplit(" ", size)
         word = word.strip(" ")
         found = asked if word in tokens else others
@@ -108,9 +108,11 @@ def read_vectors(path: Path, tokens: Collection[str], more: int) -> tuple[Vector
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """The lines of a file with their numbers, and how many numbers stand on each; one that has fewer is an error."""
+    """Line number, line and vector size of each line of a file; ``InputError`` for a line with fewer numbers."""
     size = 0
-    with open_text(path, newline="\n") as lines:  # a word may hold what Python takes for the end of a line
+    with open_text(
+        path, newline="\n"
+    ) as lines:  # a word may contain characters that Python takes for line ends
         for number, line in enumerate(lines, 1):
             if not size:
                 size, header = _form(line, f"{path}:{number}")
@@ -124,7 +126,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, int]]:
 
 
 def _form(line: str, where: str) -> tuple[int, bool]:
-    """How many numbers make a vector, and whether this first line is word2vec's header: so many words of that size."""
+    """The vector size, and whether this first line is a word2vec header (number of words, vector size)."""
     parts = line.strip(" \r\n").split(" ")
     header = len(parts) == 2 and all(part.isdecimal() for part in parts)
     size = int(parts[1]) if header else len(parts) - 1
@@ -137,7 +139,7 @@ def _form(line: str, where: str) -> tuple[int, bool]:
 
 def _vector(numbers: Sequence[str], size: int, where: str, line: str) -> NDArray[np.float32]:
     try:
-        with np.errstate(over="ignore"):  # becomes infinite, which is refused below
+        with np.errstate(over="ignore"):  # gives inf, which is an error below
             vector = np.array(numbers, dtype=np.float32)
     except ValueError:
         raise _malformed(where, line, size) from None

@@ -1,4 +1,4 @@
-"""Observers: ways of telling what happens during training."""
+"""The observer ``progress``: training metrics as a progress bar or as lines."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from crvnn_core import Observer
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-#: How to show what training tells; anything else is shown with its name.
+#: How to print each metric; others are printed with their name.
 _FORMATS: dict[str, Callable[[float], str]] = {
     "loss": lambda value: f"loss {value:.3f}",
     "accuracy": lambda value: f"accuracy {value:.1%}",
     "depth": lambda value: f"depth {value:.1f}",
     "tokens_per_second": lambda value: f"{value:,.0f} tokens/s",
 }
-_KEPT = 0.95  # of the mean that came before, at each step: a mean over about 20 steps
+_DECAY = 0.95  # of the exponential moving average: about 20 steps
 _SMOOTHED = ("loss", "accuracy", "tokens_per_second")
 
 
 class Progress(Observer):
-    """A progress bar on a terminal; a plain line now and then in a pipe.
+    """A progress bar on a terminal, a few plain lines in a pipe or log file.
 
-    Loss, accuracy and speed are means over the last 20 steps or so. Results on the development split and notes have
-    lines of their own.
+    Loss, accuracy and speed are exponential moving averages over about 20 steps. Results on the development split and
+    messages are printed on lines of their own.
 
     :param lines: how many lines to print over the whole run when there is no terminal.
     """
@@ -69,7 +69,7 @@ class Progress(Observer):
         for name in _SMOOTHED:
             if name in metrics:
                 mean = self._means.get(name, metrics[name])
-                self._means[name] = _KEPT * mean + (1 - _KEPT) * metrics[name]
+                self._means[name] = _DECAY * mean + (1 - _DECAY) * metrics[name]
 
     def _shown(self, metrics: Mapping[str, float]) -> str:
         return _show({**metrics, **self._means})
@@ -82,7 +82,7 @@ class Progress(Observer):
 
 
 def _bar() -> Bar:
-    """A bar that gives way to the figures when the terminal is narrow."""
+    """A progress bar that shrinks in favour of the metrics if the terminal is narrow."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
@@ -98,7 +98,7 @@ def _bar() -> Bar:
 
 
 def _show(metrics: Mapping[str, float]) -> str:
-    """Figures for people; how large a step the optimizer takes is for the log."""
+    """The metrics as text, without the learning rate, which is in the metrics file."""
     shown = [
         _FORMATS[name](value) if name in _FORMATS else f"{name} {value:.3g}"
         for name, value in metrics.items()

@@ -15,12 +15,12 @@ def ranger(
     k: int = 5,
     alpha: float = 0.8,
 ) -> optim.Optimizer:
-    """RAdam wrapped in Lookahead: every k steps the weights go the fraction alpha of the way they went.
+    """RAdam wrapped in Lookahead: every k steps the slow weights move the fraction alpha towards the fast weights.
 
     :param learning_rate: of RAdam.
     :param weight_decay: decoupled from the gradient.
-    :param k: steps between two looks ahead.
-    :param alpha: how far to follow the fast weights.
+    :param k: steps between two updates of the slow weights.
+    :param alpha: the step size of the slow weights.
     """
     from pytorch_optimizer import Lookahead
 
@@ -34,7 +34,7 @@ def radam(
 ) -> optim.Optimizer:
     """Rectified Adam.
 
-    :param learning_rate: of the step.
+    :param learning_rate: the step size.
     :param weight_decay: decoupled from the gradient.
     """
     return optim.RAdam(params, lr=learning_rate, weight_decay=weight_decay, decoupled_weight_decay=True)
@@ -45,7 +45,7 @@ def adamw(
 ) -> optim.Optimizer:
     """Adam with decoupled weight decay.
 
-    :param learning_rate: of the step.
+    :param learning_rate: the step size.
     :param weight_decay: decoupled from the gradient.
     """
     return optim.AdamW(params, lr=learning_rate, weight_decay=weight_decay)

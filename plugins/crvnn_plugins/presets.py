@@ -1,4 +1,4 @@
-"""The variants that have a name. ``docs/explanation/presets.md`` says where each setting comes from."""
+"""The built-in presets; ``docs/explanation/presets.md`` has the source of each setting."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ PRESETS = (
             "cell": {"name": "gated", "activation": "gelu", "shared_norm": False},
             "halting": {"name": "threshold", "epsilon": 0.1},
         },
-        summary="the first author's later simplification: no transition features, no penalty, an earlier stop",
+        summary="the first author's later simplification: no transition features, no halt penalty, earlier halting",
     ),
 )

@@ -1,4 +1,4 @@
-"""What happens during training, for TensorBoard to draw. Needs the extra ``track``."""
+"""The observer ``tensorboard``: training metrics as TensorBoard event files. Needs the extra ``track``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class TensorBoard(Observer):
-    """Curves of training and of the development split: ``tensorboard --logdir DIRECTORY`` shows them.
+    """Writes metrics of training and of the development split; ``tensorboard --logdir DIRECTORY`` plots them.
 
-    :param directory: for its files; empty for ``tensorboard`` in the directory of the run, or in the current one.
+    :param directory: of the event files; empty for ``tensorboard`` in the run directory, or in the current one.
     """
 
     def __init__(self, directory: str = "") -> None:
@@ -27,7 +27,7 @@ class TensorBoard(Observer):
         self._step = facts.get("step", 0)
         where = Path(self.directory or Path(facts.get("directory") or ".", "tensorboard"))
         try:
-            # A killed run may have written more than its last checkpoint knows: that is not to be drawn.
+            # Events after the checkpoint that a killed run resumes from are discarded.
             self._writer = _writer_class()(str(where), purge_step=self._step + 1)
         except OSError as error:
             raise CrvnnError(f"{where} cannot be written: {error}") from error
@@ -55,11 +55,11 @@ class TensorBoard(Observer):
 
 
 def _writer_class() -> type[SummaryWriter]:
-    """Imported when training begins: it takes a second, and a trained model is used without it."""
+    """Import ``SummaryWriter`` when training begins: it takes a second, and a trained model does not need it."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise CrvnnError(
-            f"the observer 'tensorboard' needs a package that is not here ({error}): pip install 'crvnn[track]'"
+            f"the observer 'tensorboard' needs a package that is not installed ({error}): pip install 'crvnn[track]'"
         ) from error
     return SummaryWriter

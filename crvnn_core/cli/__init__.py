@@ -31,7 +31,7 @@ _COMMANDS = {
 
 
 class CrvnnGroup(click.Group):
-    """The commands of the core and of the plug-ins; our own errors become one message and exit code 2."""
+    """The commands of the core and of plug-ins; a ``CrvnnError`` is printed as one message, with exit code 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*_COMMANDS, *ctx.ensure_object(Session).commands(_COMMANDS)])

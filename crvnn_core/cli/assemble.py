@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def spec_options(command: F) -> F:
-    """The options that choose and change a spec."""
+    """Add the argument SPEC and the options that override its values."""
     options = [
         click.argument("spec", required=False, type=click.Path(path_type=Path)),
         click.option("--preset", metavar="NAME", help="A named variant to start from."),
@@ -58,9 +58,9 @@ def assemble_command(
     as_json: bool,
     **parts: str | None,
 ) -> None:
-    """Put a variant together from a SPEC file, or from the defaults, and try it on its task's data.
+    """Build the model of a SPEC file, or of the defaults, and run one batch of its task's data through it and back.
 
-    Shows what each slot is filled with, what it costs, and how many steps the recursion took.
+    Shows the component of each slot, its parameters and multiply-adds, and how many steps the recursion took.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ from crvnn_core.host.slots import SLOT_BY_NAME
 @plugin_option
 @pass_session
 def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...], as_json: bool) -> None:
-    """Put the component NAME of a SLOT through its contract, one line a promise.
+    """Run the contract of a SLOT on its component NAME, and print one line per promise.
 
     Exits with 1 if a promise is broken.
 
@@ -48,7 +48,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
         except ValueError as error:
             raise CrvnnError(f"{offer} refuses these settings: {error}") from error
         except FAILURES:
-            pass  # the checks below will tell
+            pass  # the checks report it
     outcomes = []
     for outcome in run_checks(component, SLOT_BY_NAME[slot].load_checks()):
         outcomes.append(outcome)

@@ -21,7 +21,7 @@ from crvnn_core.cli.session import Session, pass_session, slot_argument
 )
 @pass_session
 def new_command(session: Session, slot: str, name: str, out: Path | None) -> None:
-    """Start a package of your own with a component NAME for a SLOT.
+    """Create a package with a component NAME for a SLOT, to start from.
 
     It installs and passes its contract as it is; change it from there.
 

@@ -1,4 +1,4 @@
-"""What every command shares: the plug-ins, the catalog, and how results are printed."""
+"""What commands share: the plug-ins, the catalog, common options, and the printing of results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Session:
-    """The plug-ins of one call of the command line, loaded when first asked for."""
+    """The plug-ins of one call of the command line, loaded when they are first needed."""
 
     def __init__(self) -> None:
         self.files: list[Path] = []
@@ -78,7 +78,7 @@ def plugin_option(command: F) -> F:
     )(command)
 
 
-_RESULTS = "crvnn.results"  # where a command keeps the stream that its result goes to
+_RESULTS = "crvnn.results"  # key of the stream that the JSON result is printed to
 
 
 def json_option(command: F) -> F:
@@ -94,7 +94,7 @@ def json_option(command: F) -> F:
 
 
 def _keep_stdout_clean(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    """Send whatever plug-ins print to stderr, so that the result stands alone."""
+    """Redirect what plug-ins print to stderr, so that stdout holds nothing but the JSON result."""
     if value:
         ctx.meta[_RESULTS] = sys.stdout
         ctx.with_resource(contextlib.redirect_stdout(sys.stderr))
@@ -102,12 +102,12 @@ def _keep_stdout_clean(ctx: click.Context, parameter: click.Parameter, value: bo
 
 
 def print_json(result: object) -> None:
-    """A result for machines."""
+    """Print a result as JSON."""
     click.echo(json.dumps(result, indent=2), file=click.get_current_context().meta.get(_RESULTS))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """A table for people; the columns in ``right`` are numbers."""
+    """Print a table; the columns whose numbers are in ``right`` are aligned to the right."""
     from rich.console import Console
     from rich.table import Table
 
@@ -117,7 +117,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     for row in rows:
         table.add_row(*row)
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal:  # in a pipe, lines are as long as they need to be
+    if not console.is_terminal:  # do not wrap lines in a pipe
         console.width = max(console.width, 200)
     console.print(table)
 
@@ -141,7 +141,7 @@ def print_results(results: Mapping[str, Result]) -> None:
 
 @contextlib.contextmanager
 def counting(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal, and nothing in a pipe; the function given is told of what was done."""
+    """A progress bar on a terminal, nothing in a pipe; call the function with the number of items done."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -152,7 +152,7 @@ def counting(total: int, what: str) -> Iterator[Callable[[int], None]]:
 
 
 def slot_argument(command: F) -> F:
-    """A slot, singular or plural."""
+    """The argument SLOT, singular or plural."""
     return click.argument("slot", callback=lambda ctx, parameter, value: as_slot(value))(command)
 
 

@@ -28,13 +28,13 @@ def _loadable(instance: object, attribute: object, value: Callable[..., Any] | s
 
 
 def _resolved(annotation: Any, build: object) -> Any:
-    """An annotation that may have been written as text; nothing if its names are for type checkers only."""
+    """The annotation as a type, evaluated if it is a string; empty if its names exist for type checkers only."""
     if not isinstance(annotation, str):
         return annotation
     scope = vars(sys.modules.get(getattr(build, "__module__", ""), builtins))
     try:
         return eval(annotation, dict(scope))
-    except Exception:  # whatever a stranger's annotation does
+    except Exception:  # evaluating it may raise anything
         return inspect.Parameter.empty
 
 
@@ -56,7 +56,7 @@ class Component:
     default: bool = field(default=False, kw_only=True)
 
     def load(self) -> Callable[..., Any]:
-        """The callable itself, imported if need be."""
+        """``build`` as a callable, imported if it is given by name."""
         if not isinstance(self.build, str):
             return self.build
         loaded: Callable[..., Any] = pkgutil.resolve_name(self.build)
@@ -67,7 +67,7 @@ class Component:
         build = self.load()
         try:
             found = inspect.signature(build, eval_str=True).parameters.values()
-        except Exception:  # some names are for type checkers only, some mean nothing: neither matters here
+        except Exception:  # names for type checkers only, or misspelt: those annotations are left out
             found = inspect.signature(build).parameters.values()
         return {
             p.name: p.replace(annotation=_resolved(p.annotation, build))
@@ -76,12 +76,12 @@ class Component:
         }
 
     def settings(self, slot: str) -> dict[str, inspect.Parameter]:
-        """The parameters that a spec sets: those that ``assemble`` does not fill in itself."""
+        """The parameters that a spec can set: all but those that ``assemble`` fills in for ``slot``."""
         filled_in = SLOT_BY_NAME[slot].filled_in
         return {name: p for name, p in self.parameters().items() if name not in filled_in}
 
     def make(self, available: Mapping[str, Any], **settings: Any) -> Any:
-        """Build it with ``settings``, and with what it asks for by name among ``available``."""
+        """Build the component with ``settings``, and with the ``available`` arguments that it has parameters for."""
         wanted = self.parameters()
         filled = {name: value for name, value in available.items() if name in wanted}
         return self.load()(**{**filled, **settings})
@@ -89,7 +89,7 @@ class Component:
 
 @frozen
 class TrainedModel:
-    """A run directory that comes with a package, to be used by name."""
+    """A run directory that is shipped with a package and loaded by name."""
 
     name: str = field(validator=_check_name)
     path: str

@@ -1,4 +1,4 @@
-"""What can be said about a component without building it."""
+"""Descriptions of components, from their signatures, docstrings and contracts; nothing is built."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crvnn_core.spec.values import describe as describe_kind
 
 
 def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
-    """Everything about a component, as plain data."""
+    """A component's parameters, docstring, contract and package as JSON-compatible data, for ``crvnn describe``."""
     from crvnn_core.testing import promise
 
     offer = catalog.find(slot, name)
@@ -60,7 +60,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def _docstring(build: object) -> tuple[str, dict[str, str]]:
-    """The text of a docstring, and what its ``:param name:`` lines say."""
+    """The body of a docstring, and the texts of its ``:param name:`` fields by name."""
     text = inspect.getdoc(build) or ""
     body, *fields = re.split(r"^:(?=param |return)", text, flags=re.MULTILINE)
     explained = {}
@@ -71,7 +71,7 @@ def _docstring(build: object) -> tuple[str, dict[str, str]]:
 
 
 def with_parameters(offer: Offer, sets: Sequence[str]) -> Component:
-    """The component as it would be with ``parameter=value`` texts applied."""
+    """A copy of the component whose example arguments include ``parameter=value`` texts; all problems in one error."""
     settings, problems = settings_of(offer), []
     example = dict(offer.component.example)
     for text in sets:

@@ -33,7 +33,7 @@ def crvnn_retrievers() -> Iterable[Component]:  # type: ignore[empty-body]
 
 @hookspec
 def crvnn_scorers() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer scorers: modules that say how much each position wants to be composed with its right neighbour.
+    """Offer scorers: modules that score each position for composition with its right neighbour.
 
     Called once per command, never inside the recursion.
 
@@ -69,7 +69,7 @@ def crvnn_cells() -> Iterable[Component]:  # type: ignore[empty-body]
 
 @hookspec
 def crvnn_haltings() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer haltings: modules that say, after a step, which sequences go on.
+    """Offer haltings: modules that decide after each step which sequences take another one.
 
     Called once per command, never inside the recursion.
 
@@ -94,7 +94,7 @@ def crvnn_encoders() -> Iterable[Component]:  # type: ignore[empty-body]
 
 @hookspec
 def crvnn_embeddings() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer embeddings: where the vectors of tokens begin.
+    """Offer embeddings: tables of initial token vectors, random or pretrained.
 
     Called once per command.
 
@@ -106,7 +106,7 @@ def crvnn_embeddings() -> Iterable[Component]:  # type: ignore[empty-body]
 
 @hookspec
 def crvnn_tasks() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer tasks: where examples come from, and what is asked about them.
+    """Offer tasks: datasets of labelled sequences, with their vocabulary, classes and splits.
 
     Called once per command.
 
@@ -130,9 +130,9 @@ def crvnn_optimizers() -> Iterable[Component]:  # type: ignore[empty-body]
 
 @hookspec
 def crvnn_observers() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer observers: objects that are told what happens during training.
+    """Offer observers: objects with callbacks for training steps, evaluations and messages.
 
-    Called once per command; the observers that the spec names are built and told of every event.
+    Called once per command; those that the spec names are built by ``assemble``.
 
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Observer``.
 
@@ -178,5 +178,5 @@ def crvnn_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
 
     Called by every ``crvnn`` command, ``--help`` included, so import heavy modules inside the command.
 
-    :return: click commands; a name that is taken already is an error.
+    :return: click commands; a name that another command has is an error.
     """

@@ -1,4 +1,4 @@
-"""Specs: a variant, a task and a run, written down."""
+"""Specs: the complete description of a model, its task and its training, read from TOML and written to it."""
 
 from crvnn_core.spec.resolve import read_spec, resolve
 from crvnn_core.spec.schema import Lexicon, ModelSpec, PartSpec, RunSpec, TrainingSpec

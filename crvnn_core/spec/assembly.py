@@ -1,4 +1,4 @@
-"""Putting a variant together: the only place that builds components."""
+"""Building what a spec describes. Components are built here and nowhere else."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from crvnn_core.spec import Lexicon, PartSpec, RunSpec
 
 @frozen(eq=False)
 class Assembly:
-    """A spec made real."""
+    """The model, task and observers that were built from a spec, ready to be trained."""
 
     spec: RunSpec
     task: Task
     model: Model
     observers: list[Observer]
-    offers: Mapping[str, Offer]  # by slot: what was built, and where it comes from
+    offers: Mapping[str, Offer]  # by slot: the components of the model and the task
     catalog: Catalog = field(repr=False)
-    remarks: tuple[str, ...] = ()  # what a user should know of how it was built
+    remarks: tuple[str, ...] = ()  # messages of the embedding, about its coverage for example
 
     def optimizer(self) -> torch.optim.Optimizer:
         """A new optimizer, as the spec says, over the model's trainable parameters.
@@ -40,20 +40,20 @@ class Assembly:
 
     @property
     def packages(self) -> list[str]:
-        """The packages that took part, with their versions."""
+        """The packages that its components come from, with their versions."""
         others = [self.catalog.find("optimizer", self.spec.training.optimizer.name)]
         others += [self.catalog.find("observer", part.name) for part in self.spec.training.observers]
         return sorted({str(offer.source) for offer in (*self.offers.values(), *others)})
 
     def notes(self) -> list[str]:
-        """Who made it, in a line."""
+        """The packages and the torch version, as comment lines for the written spec."""
         return [f"components from {', '.join(self.packages)}; torch {torch.__version__}"]
 
 
 def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) -> Assembly:
-    """Build the task and the model that a spec describes, from its seed; every refused setting in one error.
+    """Build the task and the model that a spec describes, initialised from its seed; one error for all problems.
 
-    :param lexicon: of a saved model, whose data need not be here; its weights are yet to be loaded.
+    :param lexicon: of a saved model: its training data is not read, and its weights are loaded afterwards.
     """
     torch.manual_seed(spec.seed)
     problems: list[Problem] = []
@@ -80,7 +80,7 @@ def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) ->
     encoder = None if problems else build("encoder", spec.model.encoder, width=width, **parts)
     model = None if encoder is None else _model(spec, task, embedding, encoder, lexicon, offers)
     observers: list[Observer] = []
-    if lexicon is None:  # else it is to be used, not trained
+    if lexicon is None:  # a saved model is not trained
         problems += _optimizer_problems(spec, catalog, model)
         observers = [build("observer", part) for part in spec.training.observers]
     if model is None or problems:
@@ -100,7 +100,7 @@ def _optimizer(spec: RunSpec, catalog: Catalog, params: Sequence[Parameter]) -> 
 
 
 def _optimizer_problems(spec: RunSpec, catalog: Catalog, model: Model | None) -> Sequence[Problem]:
-    """What the optimizer says against its settings, found without a copy of the weights.
+    """The optimizer's objections to its settings, found without a copy of the weights.
 
     It is built on parameters of the model's shapes that have no storage. The one that trains is built by
     ``Assembly.optimizer`` when the model is on its device. An optimizer that needs storage or a device to be built
@@ -125,23 +125,23 @@ def _model(
     lexicon: Lexicon | None,
     offers: Mapping[str, Offer],
 ) -> Model:
-    asked = _vocabulary(task, offers["task"])  # first: the embedding is not to blame for the task's data
-    with _blaming(offers["embedding"], "could not make vectors"):
+    asked = _vocabulary(task, offers["task"])  # first, so that an error in the data names the task
+    with _naming(offers["embedding"], "could not make vectors"):
         if lexicon is None:
             tokens, vectors = embedding.table(asked, spec.model.width)
         else:
             tokens, vectors = lexicon.tokens, torch.zeros(len(lexicon.tokens), lexicon.vector_size)
         embed = TokenVectors(vectors, embedding.trainable)
-    with _blaming(offers["task"], "could not make a model"):
+    with _naming(offers["task"], "could not make a model"):
         head = task.head(encoder.width, spec.model.output_dropout)
         return Model(tokens, embed, encoder, head, width=spec.model.width, dropout=spec.model.input_dropout)
 
 
 def _vocabulary(task: Task, offer: Offer) -> Sequence[str]:
-    with _blaming(offer, "could not say its vocabulary and classes"):
+    with _naming(offer, "could not say its vocabulary and classes"):
         found, classes = task.vocabulary, task.classes
         try:
-            task.vocabulary, task.classes = found, classes  # as a saved model will have to
+            task.vocabulary, task.classes = found, classes  # loading a saved model sets them
         except AttributeError:
             raise CrvnnError(
                 "'vocabulary' and 'classes' must be attributes that can be set; functools.cached_property will do"
@@ -150,8 +150,8 @@ def _vocabulary(task: Task, offer: Offer) -> Sequence[str]:
 
 
 @contextlib.contextmanager
-def _blaming(offer: Offer, what: str) -> Iterator[None]:
-    """Name the component in whatever goes wrong inside it."""
+def _naming(offer: Offer, what: str) -> Iterator[None]:
+    """Name the component in every error that its code raises."""
     try:
         yield
     except CrvnnError as error:
@@ -161,7 +161,7 @@ def _blaming(offer: Offer, what: str) -> Iterator[None]:
 
 
 def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, Any]) -> Any:
-    """One component; an error from inside it names its place in the spec, it, and its package."""
+    """Build one component; errors name its place in the spec, its name and its package."""
     offer = catalog.find(slot, part.name)
     title = str(offer)
     try:

@@ -1,4 +1,4 @@
-"""Layers of a spec, from the preset below to the command line on top, and who said what."""
+"""The layers of a spec, from the preset at the bottom to the command line on top, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Layered:
         return _nearest(self.origins, path, Origin("spec"))
 
     def lay(self, data: Mapping[str, Any], origins: Mapping[Path_, Origin], default: Origin) -> None:
-        """Put another layer on top: it adds and replaces; naming another component drops the old parameters."""
+        """Merge another layer over this one; naming another component drops the parameters of the old one."""
         self._merge(self.data, data, (), origins, default)
 
     def _merge(
@@ -66,7 +66,7 @@ Layer = tuple[dict[str, Any], Mapping[Path_, Origin], Origin]
 
 
 def read_toml(path: Path, seen: tuple[Path, ...] = (), asked: str = "") -> list[Layer]:
-    """A file and those it extends, the farthest first; ``asked`` says who extends it."""
+    """The layers of a file and of those that it extends, the base first; ``asked`` names the file that extends it."""
     place = Origin(f"{asked}{path}")
     if path.resolve() in seen:
         raise SpecError(
@@ -116,10 +116,10 @@ _KEY = re.compile(
 
 
 def key_lines(source: str) -> dict[Path_, tuple[int, str]]:
-    """The line on which each table and key of a TOML text stands, for messages."""
+    """The line number and text of each table and key in a TOML source, for messages."""
     found: dict[Path_, tuple[int, str]] = {}
     table: Path_ = ()
-    quoted = False  # inside a text of several lines
+    quoted = False  # inside a multi-line string
     for number, line in enumerate(source.splitlines(), 1):
         code = line.partition("#")[0]
         begun, quoted = quoted, quoted ^ ((code.count('"""') + code.count("'''")) % 2 == 1)
@@ -138,7 +138,7 @@ def _split(dotted: str) -> Path_:
 
 
 def override(text: str) -> tuple[dict[str, Any], Origin]:
-    """``key.path=value`` of the command line as a layer. The value is TOML, or else a plain string."""
+    """``key.path=value`` of the command line as a layer. The value is TOML, or else taken as a string."""
     origin = Origin(f"--set {text}")
     key, equals, value = text.partition("=")
     if not equals or not all(part.strip() for part in key.split(".")):
@@ -155,7 +155,7 @@ def override(text: str) -> tuple[dict[str, Any], Origin]:
 
 
 def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]], list[Problem]]:
-    """Every override, those that name components first, and the problems of those that cannot be read."""
+    """The layers of all overrides, those that name components first, and the problems of the unreadable ones."""
     layers: list[tuple[dict[str, Any], Origin]] = []
     problems: list[Problem] = []
     for text in sorted(texts, key=lambda text: not _names_a_component(text)):

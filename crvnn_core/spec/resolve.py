@@ -1,4 +1,4 @@
-"""From layers to a complete spec, checked against the installed components; every problem at once."""
+"""Resolving layers to a complete spec, checked against the installed components; all problems in one error."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_spec(
 
 
 def _nested(path: Path_, value: Any) -> dict[str, Any]:
-    """Tables with nothing but ``value`` at ``path``."""
+    """Nested tables that hold only ``value``, at ``path``."""
     for key in reversed(path):
         value = {key: value}
     return dict(value)
@@ -65,7 +65,7 @@ def _nested(path: Path_, value: Any) -> dict[str, Any]:
 def resolve(
     catalog: Catalog, layers: Sequence[Layer], preset: str | None = None, problems: Sequence[Problem] = ()
 ) -> RunSpec:
-    """Lay the layers over the preset, check everything, and fill in every default.
+    """Merge the layers over the defaults and the preset, check every value, and fill in every parameter.
 
     :param problems: found while reading; they are reported with the rest.
     """
@@ -103,14 +103,14 @@ def _preset(layers: Sequence[Layer], asked: str | None) -> tuple[Any, Origin] | 
 
 
 class _Reader:
-    """Walks a layered spec beside the schema and keeps every problem it meets."""
+    """Reads merged tables according to the schema and collects every problem."""
 
     def __init__(self, catalog: Catalog, layered: Layered, problems: Sequence[Problem]) -> None:
         self.catalog, self.layered = catalog, layered
         self.problems = list(problems)
 
     def complain(self, path: Path_, what: str, advice: str = "", at: Path_ | None = None) -> None:
-        """Keep a problem with ``path``; ``at`` is where to look for its line, if that is a key below."""
+        """Record a problem with ``path``; its line is that of ``at``, if given."""
         self.problems.append(self.layered.origin(at or path).problem(path, what, advice))
 
     def run_spec(self) -> RunSpec | None:
@@ -146,7 +146,7 @@ class _Reader:
             return None
         try:
             return kind(**values)
-        except ValueError as error:  # values that do not go together
+        except ValueError as error:  # values that contradict each other
             self.complain(at, str(error))
             return None
 
@@ -169,7 +169,7 @@ class _Reader:
         return tuple(part for item in data if (part := self._part(slot, item)) is not None)
 
     def _part(self, slot: Slot, data: Any) -> PartSpec | None:
-        """A component that exists, with parameters that it has, of the kinds that it wants, defaults included."""
+        """A named component with all its parameters checked and defaults filled in; nothing if there is a problem."""
         path = slot.path
         if isinstance(data, str):
             data = {"name": data}
@@ -218,7 +218,7 @@ class _Reader:
 
 
 def _writable(offer: Offer, key: str, default: Any) -> Any:
-    """A default that can stand in a file."""
+    """The default value, if TOML can express it."""
     if default is not None:
         try:
             tomli_w.dumps({key: default})

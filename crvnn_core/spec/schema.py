@@ -1,4 +1,4 @@
-"""What a spec can say. Equal specs and seeds build equal models.
+"""The fields of a spec, their defaults and limits. Equal specs and seeds build equal models.
 
 Fields that name components are explained by their slots (``crvnn_core.host.slots``).
 """
@@ -28,7 +28,7 @@ def between(low: float, high: float = math.inf) -> Callable[[Any, Any, float], N
 
 
 def one_of(*choices: str) -> Callable[[Any, Any, str], None]:
-    """A validator for a text that must be one of a few."""
+    """A validator for strings that must be one of ``choices``."""
     listed = f"one of {', '.join(choices)}"
 
     def check(instance: Any, attribute: Any, value: str) -> None:
@@ -51,12 +51,12 @@ class PartSpec:
 
     name: str
     params: Mapping[str, Any] = field(factory=dict)
-    #: Where it stands in a spec, and who wrote it (under "") and each of its parameters there; for messages.
+    #: Its place in the spec, and the origins of its name (under "") and of each of its parameters; for messages.
     path: Path_ = field(default=(), eq=False, repr=False)
     places: Mapping[str, Origin] = field(factory=dict, eq=False, repr=False)
 
     def problem(self, title: str, what: str) -> Problem:
-        """What a component called ``title`` says against its parameters, at the first of them that it mentions."""
+        """A problem that the component reports, at the place of the first parameter that ``what`` mentions."""
         key = next((key for key in self.places if key and re.search(rf"\b{re.escape(key)}\b", what)), "")
         if key not in self.places:
             return Problem(title, what)
@@ -65,9 +65,9 @@ class PartSpec:
 
 @frozen(kw_only=True)
 class ModelSpec:
-    """A variant, fully described."""
+    """The model: its width, its dropout and a component for each slot."""
 
-    #: Width of sentence vectors and of what the encoder sees.
+    #: Width of the encoder's inputs and of sentence vectors.
     width: int = field(default=64, validator=between(1))
     #: Dropout on the encoder's input.
     input_dropout: float = field(default=0.0, validator=between(0, 1))
@@ -84,42 +84,42 @@ class ModelSpec:
 
 @frozen(kw_only=True)
 class TrainingSpec:
-    """How long, with what and where to train."""
+    """The training: its length, batches, learning-rate schedule, evaluation, devices, optimizer and observers."""
 
-    #: Passes over the training examples at most; 0 for no such limit.
+    #: Maximal number of epochs; 0 for no limit.
     epochs: int = field(default=10, validator=between(0))
-    #: Optimizer steps at most; 0 for no such limit.
+    #: Maximal number of optimizer steps; 0 for no limit.
     steps: int = field(default=0, validator=between(0))
-    #: Examples in a step.
+    #: Examples per optimizer step.
     batch: int = field(default=128, validator=between(1))
-    #: Tokens, padding included, that go through the model at a time; a larger batch is split and its gradients are
-    #: summed, which changes nothing but memory. 0 for no limit.
+    #: Tokens per forward pass, padding included; a larger batch is split and its gradients are accumulated, which
+    #: gives the same step with less memory. 0 for no limit.
     tokens: int = field(default=0, validator=between(0))
-    #: The gradient's norm is cut to this.
+    #: The gradient is clipped to this norm.
     clip: float = field(default=1.0, validator=above_zero)
-    #: Steps over which the learning rate rises to its full value.
+    #: Steps of linear learning-rate warm-up.
     warmup: int = field(default=0, validator=between(0))
-    #: Let the learning rate sink to 0 along a cosine.
+    #: Anneal the learning rate to 0 along a cosine.
     anneal: bool = False
-    #: Steps between two looks at the development split; 0 for one after every epoch.
+    #: Steps between evaluations on the development split; 0 for one after every epoch.
     evaluate_every: int = field(default=0, validator=between(0))
-    #: What must improve on the development split.
+    #: The metric on the development split that selects the best weights.
     watch: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
-    #: Halve the learning rate after so many looks without improvement; 0 for never.
+    #: Halve the learning rate after so many evaluations without improvement; 0 for never.
     halve_after: int = field(default=3, validator=between(0))
-    #: Stop after so many looks without improvement; 0 for never.
+    #: Stop after so many evaluations without improvement; 0 for never.
     patience: int = field(default=0, validator=between(0))
-    #: Steps between two checkpoints, besides one at every look; 0 for no others.
+    #: Steps between checkpoints, in addition to one at every evaluation; 0 for no additional ones.
     save_every: int = field(default=500, validator=between(0))
-    #: A run whose weights to begin with; empty for fresh ones.
+    #: A run directory whose weights training starts from; empty for random initialisation.
     start: str = ""
-    #: What to compute on.
+    #: The kind of device.
     accelerator: str = field(default="auto", validator=one_of("auto", "cpu", "cuda", "mps"))
-    #: Processes on this machine, a device each.
+    #: Number of devices on this machine, one process each.
     devices: int = field(default=1, validator=between(1))
-    #: Of the numbers; the mixed kinds keep the weights in 32 bits.
+    #: Floating-point precision; with mixed precision the weights stay in 32 bits.
     precision: str = field(default="32", validator=one_of("32", "64", "16-mixed", "bf16-mixed"))
-    #: Threads of the processor; 0 for torch's choice. Small models are often quickest with 1.
+    #: CPU threads; 0 for torch's default. Small models are often fastest with 1.
     threads: int = field(default=0, validator=between(0, 1024))
     optimizer: PartSpec
     observers: tuple[PartSpec, ...]
@@ -131,13 +131,13 @@ class TrainingSpec:
 
 @frozen(kw_only=True)
 class RunSpec:
-    """Everything that a result depends on."""
+    """A complete spec: everything that the result of a run depends on."""
 
-    #: From which every random number follows.
+    #: Seed of all random numbers.
     seed: int = field(default=0, validator=between(0, 2**63 - 1))
     #: The task, by name and parameters.
     task: PartSpec
-    #: The variant.
+    #: The model and its components.
     model: ModelSpec
     #: How it is trained.
     training: TrainingSpec

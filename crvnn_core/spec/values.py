@@ -1,4 +1,4 @@
-"""Checking values against annotations, strictly: a spec's text is never quietly made into a number."""
+"""Strict checks of values against annotations: strings, numbers and booleans are never converted into each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _strictly(kind: type, *accepted: type) -> Any:
 
 
 def describe(annotation: Any) -> str:
-    """An annotation in a reader's words."""
+    """An annotation in plain words, for messages and documentation."""
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
     if annotation in words:
         return words[annotation]
@@ -54,14 +54,14 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _list_of(converter: cattrs.Converter, value: Any, annotation: Any) -> Any:
-    if not isinstance(value, (list, tuple)):  # a text is no list of letters
+    if not isinstance(value, (list, tuple)):  # a string is iterable too
         raise ValueError(f"must be a list, not {value!r}")
     (kind,) = get_args(annotation) or (Any,)
     return [value if kind is Any else converter.structure(value, kind) for value in value]
 
 
 def _is_choice(annotation: Any) -> bool:
-    """Whether there are several kinds to choose from; ``kind | None`` is one kind that may be absent."""
+    """Whether an annotation is a union of several types; ``kind | None`` does not count."""
     return get_origin(annotation) in (Union, types.UnionType) and type(None) not in get_args(annotation)
 
 
@@ -73,7 +73,7 @@ def _first_that_fits(converter: cattrs.Converter, value: Any, annotation: Any) -
 
 
 def make_converter() -> cattrs.Converter:
-    """A converter that refuses unknown keys and values of the wrong kind."""
+    """A converter that raises on unknown keys and on values of another type."""
     converter = cattrs.Converter(forbid_extra_keys=True)
     converter.register_structure_hook(int, _strictly(int, int))
     converter.register_structure_hook(float, _strictly(float, int, float))
@@ -91,7 +91,7 @@ CONVERTER = make_converter()
 
 
 def check_value(value: Any, annotation: Any) -> Any:
-    """The value as its annotation wants it; ``ValueError`` says what it should have been."""
+    """The value converted to its annotation; ``ValueError`` says what it should have been."""
     if annotation is inspect.Parameter.empty or annotation is Any:
         return value
     try:

@@ -16,7 +16,7 @@ _HEADER, _FOOTER = "# resolved by crvnn", "# end\n"
 
 
 def was_resolved(path: Path) -> bool:
-    """Whether a file is a spec that was written here, and not by a user."""
+    """Whether a file is a spec that crvnn wrote, not a user's own."""
     try:
         return path.read_bytes().startswith(_HEADER.encode())
     except OSError:
@@ -35,12 +35,12 @@ def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether nothing was cut off a spec that was written here."""
+    """Whether a file is a spec that crvnn wrote, complete to its last line."""
     return was_resolved(path) and path.read_bytes().endswith(_FOOTER.encode())
 
 
 def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:
-    """Write it whole or not at all."""
+    """Write a spec to a file, atomically."""
     write_atomically(path, spec_text(spec, notes))
 
 

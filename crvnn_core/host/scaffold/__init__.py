@@ -21,16 +21,14 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def create_package(slot: str, name: str, target: Path) -> list[str]:
-    """Write the package into ``target``, whole or not at all; the files' names."""
+    """Write the package into ``target``, all files or none, and return their names."""
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name):
         raise CrvnnError(
             f"'{name}' is not a component's name: use small letters, digits and hyphens, as in 'my-cell'"
         )
     if keyword.iskeyword(package):
-        raise CrvnnError(
-            f"'{name}' is a word of Python's own, which cannot name a package; choose another name"
-        )
+        raise CrvnnError(f"'{name}' is a keyword of Python, which cannot name a package; choose another name")
     if package.partition("_")[0] == "crvnn":
         raise CrvnnError(f"names that begin with 'crvnn' are crvnn's own; '{name}' needs another")
     if package == "tests" or _is_taken(package):
@@ -50,7 +48,7 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
     here = files("crvnn_core.host.scaffold") / "templates"
     template = here / find_slot(slot).template
     if re.search(rf"\b{words['Class']}\b", template.read_text(encoding="utf-8")):
-        words["Class"] += slot.capitalize()  # the module uses that name for something else
+        words["Class"] += slot.capitalize()  # the template uses that name for something else
     texts = {
         "pyproject.toml": here / "pyproject.toml.tmpl",
         "README.md": here / "README.md.tmpl",
@@ -66,13 +64,13 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
 
 
 def _is_taken(package: str) -> bool:
-    """Whether another module has the name already; an installed plug-in may be made anew."""
+    """Whether another module has this name; the package of an installed plug-in may be created again."""
     if package in sys.stdlib_module_names:
         return True
     if any(entry.value.partition(":")[0] == package for entry in entry_points(group="crvnn")):
         return False
     found = importlib.util.find_spec(package)
-    return found is not None and found.origin is not None  # a mere directory has no origin
+    return found is not None and found.origin is not None  # a directory without __init__.py has no origin
 
 
 def _fill(template: Traversable, words: dict[str, str]) -> str:

@@ -33,9 +33,10 @@ class Operation(Generic[P, R]):
                 return found  # type: ignore[no-any-return]
         return self.body(*args, **kwargs)
 
-    def attach(self, backend: Backend) -> None:
-        """Try ``backend`` before the body, after those that were attached earlier."""
+    def attach(self, backend: Backend) -> Backend:
+        """Try ``backend`` before the body, after those that were attached earlier; also a decorator."""
         self.backends.append(backend)
+        return backend
 
     def __repr__(self) -> str:
         return f"<operation {self.body.__module__}.{self.body.__qualname__}, {len(self.backends)} back ends>"

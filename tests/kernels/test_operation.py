@@ -1,0 +1,115 @@
+"""Operations: the body defines them, and back ends stand in where they serve."""
+
+import pytest
+import torch
+
+from crvnn_core.kernels import Library, Operation, operation, without
+from crvnn_core.kernels.library import fixed_weights
+
+
+@operation()
+def double(values):
+    """Twice the values."""
+    return 2 * values
+
+
+@pytest.fixture
+def fresh():
+    """An operation of one's own, without back ends."""
+    return Operation(double.body)
+
+
+def test_without_a_back_end_the_body_runs(fresh):
+    assert fresh(3) == 6
+    assert fresh.__doc__ == "Twice the values."
+
+
+def test_the_first_back_end_that_serves_runs(fresh):
+    fresh.attach(lambda values: NotImplemented)
+    fresh.attach(lambda values: "second")
+    fresh.attach(lambda values: "third")
+    assert fresh(3) == "second"
+    assert fresh.body(3) == 6
+
+
+def test_the_body_runs_where_no_back_end_serves(fresh):
+    fresh.attach(lambda values: "large" if values > 10 else NotImplemented)
+    assert fresh(3) == 6
+    assert fresh(11) == "large"
+
+
+def test_attaching_is_a_decorator_too(fresh):
+    @fresh.attach
+    def backend(values):
+        return -values
+
+    assert fresh(3) == -3
+    assert backend(3) == -3
+
+
+class Loaded:
+    """A library that needs no compiler."""
+
+    def __init__(self):
+        self.operators, self.adapters = self, self
+        self.entered = 0
+
+    def double(self, operators, values):
+        return values.add(values)
+
+    def enter(self):
+        self.entered += 1
+
+    def leave(self):
+        self.entered -= 1
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """A library whose operators are Python's."""
+    from crvnn_core.kernels import library as module
+
+    monkeypatch.setattr(module, "_declared", list(module._declared))
+    made, loaded = Library("of_a_test", "tests"), Loaded()
+    monkeypatch.setattr(made, "_load", lambda: loaded)
+    made.loaded = loaded
+    return made
+
+
+def test_an_adapter_of_the_same_name_serves_an_operation(library, fresh, monkeypatch):
+    served = operation(library)(fresh.body)
+    seen = []
+    monkeypatch.setattr(library.loaded, "double", lambda ops, values: seen.append(ops) or values.add(values))
+    assert torch.equal(served(torch.ones(2)), torch.full((2,), 2.0))
+    assert seen == [library.loaded]
+    with without():
+        served(torch.ones(2))
+    served(torch.ones(2, dtype=torch.float64))
+    assert len(seen) == 1
+
+
+def test_a_library_that_is_not_built_leaves_the_body(library, fresh, monkeypatch):
+    monkeypatch.setattr(library, "_load", lambda: None)
+    assert torch.equal(operation(library)(fresh.body)(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_a_library_is_looked_for_once(library, monkeypatch):
+    calls = []
+    monkeypatch.setattr(library, "_load", lambda: calls.append(1))
+    library.load()
+    library.load()
+    assert calls == [1]
+    library.forget()
+    library.load()
+    assert calls == [1, 1]
+
+
+def test_every_library_knows_that_weights_are_fixed_and_is_told_the_end(library):
+    with fixed_weights():
+        assert library.loaded.entered == 1
+    assert library.loaded.entered == 0
+    with pytest.raises(ZeroDivisionError), fixed_weights():
+        1 / 0  # noqa: B018
+    assert library.loaded.entered == 0
+    with without(), fixed_weights():
+        assert library.loaded.entered == 0

@@ -23,19 +23,30 @@ DESKTOP, PHONE = (1280, 1000), (390, 844)
 
 def main() -> None:
     """Take every picture."""
-    with browser() as chromium, tempfile.TemporaryDirectory() as folder:
-        with exploring("listops", "listops-guided") as address:
-            one_model(chromium, address)
-            two_models(chromium, address, "explorer-compare")
-            two_models(chromium, address, "explorer-dark", color_scheme="dark")
-            on_a_phone(chromium, address)
+    with browser() as chromium:
+        explorer_pictures(chromium)
+        report_pictures(chromium)
+
+
+def explorer_pictures(chromium: Browser) -> None:
+    """The explorer with one model, with two, in the dark and on a phone."""
+    with exploring("listops", "listops-guided") as address:
+        one_model(chromium, address)
+        two_models(chromium, address, "explorer-compare")
+        two_models(chromium, address, "explorer-dark", color_scheme="dark")
+        on_a_phone(chromium, address)
+
+
+def report_pictures(chromium: Browser) -> None:
+    """A report on two models: its beginning, its trees in the dark, and its trees on a phone."""
+    with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.html")
-        asked = ["listops", "listops-guided", "--text", TEXT, "--out", str(report)]
-        subprocess.run([CRVNN, "report", *asked], check=True)
+        options = ["--text", TEXT, "--out", str(report)]
+        subprocess.run([CRVNN, "report", "listops", "listops-guided", *options], check=True)
         keep(opened(chromium, report.as_uri(), (DESKTOP[0], 1310)), "report-desktop")
         page = opened(chromium, report.as_uri(), (DESKTOP[0], 1290), color_scheme="dark")
         scroll(page, "#examples h2")
-        keep(page, "report-inside")
+        keep(page, "report-trees")
         page = opened(chromium, report.as_uri(), (PHONE[0], 900), is_mobile=True)
         scroll(page, "#examples h3")
         keep(page, "report-phone")

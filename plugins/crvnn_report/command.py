@@ -29,7 +29,7 @@ from crvnn_core.cli.session import Session, counting, pass_session, plugin_optio
     default=400,
     show_default=True,
     metavar="N",
-    help="Examples of the split that each model is asked about, for confusion, depth and trees; 0 for none.",
+    help="Examples of the split that each model predicts, for confusion, depth and trees; 0 for none.",
 )
 @click.option(
     "--trees",
@@ -40,7 +40,11 @@ from crvnn_core.cli.session import Session, counting, pass_session, plugin_optio
     help="How many of them are shown with their trees and steps.",
 )
 @click.option(
-    "--text", "texts", multiple=True, metavar="TEXT", help="Show this text as well. May be repeated."
+    "--text",
+    "texts",
+    multiple=True,
+    metavar="TEXT",
+    help="Show the tree and steps of this text as well. May be repeated.",
 )
 @task_option
 @plugin_option
@@ -58,8 +62,8 @@ def report_command(
     """Write one page about RUNs: directories, or installed models by name.
 
     It shows results, learning curves, depth, confusion, trees and steps of examples, and the spec, of several runs side
-    by side. Runs that differ only in their seed are taken together. The page is one file that opens offline. A task on
-    pairs takes the texts two by two.
+    by side. Runs that differ only in their seed are shown as one variant. The page is one file that opens offline. A
+    task on pairs takes the texts two by two.
 
     \b
     Examples:
@@ -79,5 +83,5 @@ def report_command(
     for remark in report.remarks:
         click.echo(remark, err=True)
     if report.sample.problem and examples:
-        click.echo(f"Without examples: {report.sample.problem}", err=True)
-    click.echo(f"{out}: {len(content.encode()) / 1e3:,.0f} kB, complete in itself; open it in any browser.")
+        click.echo(f"No examples: {report.sample.problem}", err=True)
+    click.echo(f"{out}: {len(content.encode()) / 1e3:,.0f} kB, self-contained; open it in any browser.")

@@ -10,8 +10,8 @@ from attrs import frozen
 from crvnn_core.runs.records import Record, number, read_metrics
 
 Points = list[tuple[float, float]]
-#: Each measure of ``metrics.jsonl`` that is drawn, the label of its chart, and the factor to its unit.
-MEASURES = (
+#: Each metric of ``metrics.jsonl`` that is drawn, the label of its chart, and the factor to its unit.
+METRICS = (
     ("loss", "Loss", 1.0),
     ("accuracy", "Accuracy, %", 100.0),
     ("depth", "Depth, steps", 1.0),
@@ -23,7 +23,7 @@ _WINDOW = 0.12  # half the width of the smoothing window, as a part of the line
 
 @frozen
 class Curve:
-    """One measure of one run by step: on training batches, and on the development split."""
+    """One metric of one run by step: on training batches, and on the development split."""
 
     run: str
     train: Points
@@ -31,19 +31,17 @@ class Curve:
 
 
 def read_curves(record: Record) -> dict[str, Curve]:
-    """The curves of a run, by measure; without the measures of which it has no values."""
-    train: dict[str, Points] = {name: [] for name, _, _ in MEASURES}
-    dev: dict[str, Points] = {name: [] for name, _, _ in MEASURES}
+    """The curves of a run, by metric; without the metrics of which it has no values."""
+    train: dict[str, Points] = {name: [] for name, _, _ in METRICS}
+    dev: dict[str, Points] = {name: [] for name, _, _ in METRICS}
     for row in read_metrics(record.directory.metrics):
         kept = {"train": train, "dev": dev}.get(str(row.get("kind")))
-        for name, _, scale in MEASURES if kept is not None else ():
+        for name, _, scale in METRICS if kept is not None else ():
             value = number(row.get(name))
             if value is not None and kept is not None:
                 kept[name].append((float(row["step"]), scale * value))
     return {
-        name: Curve(record.name, train[name], dev[name])
-        for name, _, _ in MEASURES
-        if train[name] or dev[name]
+        name: Curve(record.name, train[name], dev[name]) for name, _, _ in METRICS if train[name] or dev[name]
     }
 
 

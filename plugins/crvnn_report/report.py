@@ -26,7 +26,7 @@ class Report:
 
     task: str
     variants: tuple[Variant, ...]
-    #: By run, then by measure.
+    #: By run, then by metric.
     curves: dict[str, dict[str, Curve]]
     #: One for each variant.
     models: tuple[VariantModel, ...]
@@ -50,7 +50,7 @@ class Report:
         some = f"{count:,} of the {size:,} examples" if count < size else f"All {size:,} examples"
         several = any(variant.seeds > 1 for variant in self.variants)
         return f"{some} of {self.sample.split}." + (
-            " Of several seeds the first is asked." if several else ""
+            " Of several seeds, the first is used." if several else ""
         )
 
 
@@ -106,7 +106,7 @@ def _predicted(
     models: Sequence[VariantModel], first: Trained, progress: Progress, split: str | None, most: int
 ) -> tuple[Sample, list[VariantModel]]:
     """A sample of a split, and the models with their predictions for it."""
-    sample = draw_sample(first, split, most) if most else Sample("", problem="No examples were asked for.")
+    sample = draw_sample(first, split, most) if most else Sample("", problem="No examples were requested.")
     found = []
     for model in models:
         with progress(len(sample.examples), f"predicting with {model.variant.name}") as done:

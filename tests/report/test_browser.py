@@ -1,4 +1,4 @@
-"""The report in a browser: from disk, without a network, at every width, in the light and in the dark."""
+"""The report in a browser: from disk, without a network, at every width, in light and dark."""
 
 import pytest
 
@@ -25,12 +25,13 @@ def test_the_page_opens_from_disk_without_a_network_and_fits(address, width, dar
         shown.goto(address)
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
         assert requests == [address]
-        shown.wait_for_function("document.querySelector('.tree').tabIndex === (innerWidth < 640 ? 0 : -1)")
+        stop = "0" if width < 640 else "-1"  # of the tab key, where the tree has to be scrolled
+        shown.locator(".tree").first.and_(shown.locator(f"[tabindex='{stop}']")).wait_for()
         light = shown.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, light[4:-1].split(","))) < 380) == dark
 
 
-def test_what_is_pointed_at_says_what_it_is(address):
+def test_pointing_at_a_mark_shows_its_tooltip(address):
     with opened(address, offline=True) as shown:
         shown.locator("#examples .matrix g").first.hover()
         assert shown.locator("#tip").inner_text() == "a, step start: e = 1.000"

@@ -11,7 +11,7 @@ numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
 @given(st.lists(numbers, min_size=1, max_size=400), st.integers(1, 50))
-def test_thinning_keeps_the_order_and_the_range(values, most):
+def test_downsampling_keeps_the_order_and_the_range(values, most):
     points = list(enumerate(values))
     found = downsampled(points, most)
     assert len(found) <= max(most, 0) or found == points
@@ -19,7 +19,7 @@ def test_thinning_keeps_the_order_and_the_range(values, most):
     assert all(min(values) - 1e-6 <= y <= max(values) + 1e-6 for _, y in found)
 
 
-def test_thinning_loses_nothing_on_average():
+def test_downsampling_keeps_the_mean():
     values = [float(number % 7) for number in range(1000)]
     found = downsampled(list(enumerate(values)), 100)
     assert math.isclose(sum(y for _, y in found) / 100, sum(values) / 1000)
@@ -33,6 +33,6 @@ def test_smoothing_stays_within_the_values_and_leaves_a_constant_alone(values):
     assert all(math.isclose(y, 3.0) for _, y in smoothed([(x, 3.0) for x in range(len(values))]))
 
 
-def test_smoothing_takes_out_what_goes_up_and_down():
+def test_smoothing_removes_an_oscillation():
     found = smoothed([(float(x), float(x % 2)) for x in range(100)])
     assert all(abs(y - 0.5) < 0.1 for _, y in found)

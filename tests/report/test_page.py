@@ -16,7 +16,7 @@ EVIL = '<img src=x onerror="alert(1)">'
 QUOTES = '"\'onload=\'alert(4)\'"onload="alert(4)"'
 
 
-def test_the_page_has_every_part(both):
+def test_the_page_has_every_section(both):
     outline, _ = both
     parts = ["overview", "differences", "learning", "groups", "depth", "confusion", "examples", "spec"]
     assert [element[1]["id"] for element in outline.all("section")] == parts
@@ -65,7 +65,7 @@ def test_one_run_needs_no_differences(small_catalog, letters_run):
     assert f"{letters_run.name} on letters" in outline.all("h1")[0][2]
 
 
-def test_seeds_are_taken_together(small_catalog, letters_run, tmp_path):
+def test_seeds_of_one_variant_are_shown_together(small_catalog, letters_run, tmp_path):
     for seed in (0, 1):
         shutil.copytree(letters_run, tmp_path / f"group/seed-{seed}")
         spec = tmp_path / f"group/seed-{seed}/spec.toml"
@@ -75,7 +75,7 @@ def test_seeds_are_taken_together(small_catalog, letters_run, tmp_path):
     assert outline.all("article", **{"class": "card s0"})[0][2].startswith("group")
     assert "± 0.0" in outline.section("overview")
     assert "2 runs" in outline.all("h1")[0][2]
-    assert "Of several seeds the first is asked." in outline.section("depth")
+    assert "Of several seeds, the first is used." in outline.section("depth")
 
 
 class Evil(Letters):
@@ -112,7 +112,7 @@ def test_markup_in_tokens_classes_and_names_is_shown_and_never_run(evil_page):
     assert "<script>alert(3)<" in outline.all("h1")[0][2]
 
 
-def test_what_cannot_be_seen_becomes_a_mark(evil_page):
+def test_invisible_characters_are_replaced(evil_page):
     assert "\u202e" not in evil_page
     assert "\x00" not in evil_page
 

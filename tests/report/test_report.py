@@ -54,7 +54,7 @@ def test_numbers_that_are_none_leave_gaps_in_curves(small_catalog, letters_run, 
         file.write('{"step": 32, "kind": "note", "message": "x"}\nno record\n{"step": 33, "kind": "tr')
     text = page_of(small_catalog, path, examples=0)
     assert "nan" not in re.sub(r"<style>.*?</style>|<script>.*?</script>", "", text, flags=re.DOTALL).lower()
-    assert "No examples were asked for." in text
+    assert "No examples were requested." in text
 
 
 def test_runs_of_different_tasks_are_refused(small_catalog, letters_run, pairs_run):
@@ -79,7 +79,7 @@ def test_a_text_that_is_too_long_is_refused_with_the_limit(small_catalog, letter
         report(small_catalog, letters_run, texts=["a", "a " * 121])
 
 
-def test_texts_that_cannot_be_asked_are_refused(small_catalog, letters_run, pairs_run, tmp_path):
+def test_texts_that_cannot_be_predicted_are_refused(small_catalog, letters_run, pairs_run, tmp_path):
     with pytest.raises(InputError, match="is empty"):
         report(small_catalog, letters_run, texts=[" "])
     with pytest.raises(InputError, match="3 cannot be paired"):

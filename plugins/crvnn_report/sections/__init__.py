@@ -45,6 +45,6 @@ SECTIONS = (
     Section("groups", groups.context, "Groups"),
     Section("depth", depth.context, "Depth"),
     Section("confusion", confusion.context, "Confusion"),
-    Section("examples", examples.context, "Inside"),
+    Section("examples", examples.context, "Trees"),
     Section("spec", spec.context, "Spec"),
 )

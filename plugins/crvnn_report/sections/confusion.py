@@ -28,7 +28,7 @@ def context(report: Report) -> dict[str, Any]:
             matrices.append((colour, model.variant.name, percent(accuracy), len(classes), matrix))
     return {
         "sample": report.sample_text,
-        "reason": "" if matrices else report.sample.problem or "No model here could be asked.",
+        "reason": "" if matrices else report.sample.problem or "No model could be loaded.",
         "matrices": matrices,
     }
 
@@ -60,12 +60,12 @@ def _matrix(model: VariantModel, classes: Sequence[str]) -> Markup:
         classes,
         [[count / (total or 1) for count in row] for row, total in zip(counts, totals, strict=True)],
         lambda i, j: f"{counts[i][j]:,}" if counts[i][j] and len(classes) <= _NUMBERS else "",
-        lambda i, j: f"{classes[i]} taken for {classes[j]}: {counts[i][j]:,} of {totals[i]:,}",
-        x_label="said",
-        y_label="is",
+        lambda i, j: f"{classes[i]} predicted as {classes[j]}: {counts[i][j]:,} of {totals[i]:,}",
+        x_label="predicted",
+        y_label="gold",
     )
     wrong = sum(not one.correct for one in model.predictions)
     size = max(18.0, min(46.0, 340 / len(classes)))
-    description = f"Of {len(model.predictions):,} examples {wrong:,} are taken for another class."
+    description = f"{wrong:,} of {len(model.predictions):,} examples are misclassified."
     title = f"Confusion matrix of {model.variant.name}"
-    return matrix.draw(title, description, "mass", (size, min(size, 34.0)))
+    return matrix.draw(title, description, "share", (size, min(size, 34.0)))

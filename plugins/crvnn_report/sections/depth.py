@@ -24,7 +24,7 @@ def context(report: Report) -> dict[str, Any]:
     charts = depth_charts(report.models)
     return {
         "sample": report.sample_text,
-        "reason": "" if charts else report.sample.problem or "No model here could be asked.",
+        "reason": "" if charts else report.sample.problem or "No model could be loaded.",
         "charts": [(colour, report.names[colour], chart) for colour, chart in charts.items()],
     }
 
@@ -62,7 +62,7 @@ def _chart(plot: Plot, index: int, name: str, counts: Counter[tuple[float, float
     for (length, steps), times in sorted(counts.items()):
         radius = min(2.4 + 0.8 * math.log2(times), 6.5)
         tooltip = f"{times} of {length:g} tokens: {steps:g} steps"
-        marks.append(plot.dot((length, steps), f"cloud s{index % 8}", tooltip, radius))
+        marks.append(plot.dot((length, steps), f"example-dot s{index % 8}", tooltip, radius))
     marks.append(plot.line(_trend(counts), f"line s{index % 8}"))
     mean = statistics.fmean(steps for _, steps in counts.elements())
     description = f"{counts.total():,} examples of {name}; {mean:.1f} steps on average."

@@ -1,4 +1,4 @@
-"""Inside: the trees of single inputs, and the probabilities e and c of every step."""
+"""Trees and steps: the trees of single inputs, and the probabilities e and c of every step."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from crvnn_report.inputs import Input
 from crvnn_report.report import Report
 
 _NUMBERS = 14  # columns of a heat map up to which its numbers are written in the cells
-_GONE = 0.05  # e below which c is not drawn: it has no effect any more
+_GONE = 0.05  # e below which c is not drawn: it has hardly any effect
 _WIDE = 76  # letters and gaps of a sequence above which it gets the whole width
 
 
 def context(report: Report) -> dict[str, Any]:
     """Texts of the user's, then examples of the split; some of them open, and some of these with their steps."""
-    opened = () if report.texts else _telling_examples(report.examples)
+    opened = () if report.texts else _contrasting_examples(report.examples)
     reason = report.sample.problem
     if not reason and not report.texts:
-        reason = "None of the examples is short enough to be drawn."
+        reason = "No example of the sample is short enough to be drawn."
     return {
         "texts": [_input(report, each, True, index < 2) for index, each in enumerate(report.texts)],
         "examples": [
@@ -38,8 +38,8 @@ def context(report: Report) -> dict[str, Any]:
     }
 
 
-def _telling_examples(inputs: Sequence[Input]) -> tuple[int, ...]:
-    """The first input for which all models are right, and the first for which not all are."""
+def _contrasting_examples(inputs: Sequence[Input]) -> tuple[int, ...]:
+    """The first input that every model predicts correctly, and the first that not every model does."""
     found = {each.wrong: index for index, each in reversed(list(enumerate(inputs)))}
     return tuple(found.values())
 
@@ -59,13 +59,13 @@ def _input(report: Report, each: Input, opened: bool, steps_opened: bool) -> dic
         "gold": each.gold,
         "opened": opened,
         "steps_opened": steps_opened,
-        "css": "columns" + " long" * (longest > _WIDE) + " vast" * (longest > 2.5 * _WIDE),
+        "css": "columns" + " long" * (longest > _WIDE) + " very-long" * (longest > 2.5 * _WIDE),
         "columns": [_column(report, colour, each) for colour in range(len(each.inspections))],
     }
 
 
 def _column(report: Report, colour: int, each: Input) -> dict[str, Any]:
-    """One model's inspection."""
+    """One model's prediction for an input, with trees and steps."""
     inspection = each.inspections[colour]
     if isinstance(inspection, str):
         return {"colour": colour, "missing": inspection}
@@ -94,7 +94,7 @@ def _agreement(name: str, first: Inspection | str, inspection: Inspection) -> st
     spans = [[telling(tree) for tree in one] for one in trees]
     common = sum(len(one & two) for one, two in zip(*spans, strict=True))
     every = sum(map(len, spans[0]))
-    return f"Constituents also found by {name}: {common} of {every}." if every else ""
+    return f"Constituents shared with {name}: {common} of {every}." if every else ""
 
 
 def _gold_agreement(tree: Tree, gold: Sentence | None) -> str:
@@ -103,11 +103,11 @@ def _gold_agreement(tree: Tree, gold: Sentence | None) -> str:
         return ""
     found, right = telling(tree), telling(gold.gold)
     if found == right:
-        return "This is the right tree."
-    text = f"Constituents also in the right tree: {len(found & right)} of {len(right)}"
+        return "This is the gold tree."
+    text = f"Constituents of the gold tree: {len(found & right)} of {len(right)}"
     own = (gold.constituents or frozenset()) - {(0, len(tree.tokens))}
     if own:
-        text += f"; of those that the input marks itself: {len(found & own)} of {len(own)}"
+        text += f"; of those that the input brackets itself: {len(found & own)} of {len(own)}"
     return f"{text}."
 
 
@@ -136,7 +136,7 @@ def _maps(sequence: InspectedSequence) -> tuple[Markup, Markup]:
     composed = frozenset((node.step - 1, node.split - 1) for node in nodes if node.step is not None)
     return (
         _map(sequence, sequence.exists, ["start", *steps], "exist", "e", frozenset()),
-        _map(sequence, compose, steps, "join", "c", composed),
+        _map(sequence, compose, steps, "compose", "c", composed),
     )
 
 

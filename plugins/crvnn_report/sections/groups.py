@@ -26,7 +26,7 @@ _LETTERS = 48  # of all group names together, up to which they stand side by sid
 
 @frozen
 class _Series:
-    """A measure of one variant by group."""
+    """A metric of one variant by group."""
 
     variant: str
     #: By group, the value of each run.
@@ -47,9 +47,7 @@ def context(report: Report) -> dict[str, Any]:
         return _by_group(report, by_split)
     series, ranges = _by_length(report.models)
     if not ranges:
-        reason = (
-            "The task tells no groups apart" if any(groups(report.variants)) else "There are no results yet"
-        )
+        reason = "The task defines no groups" if any(groups(report.variants)) else "There are no results yet"
         return {"few": FEW, "splits": [], "reason": f"{reason}. {report.sample.problem}".strip()}
     chart = _chart("tokens", ranges, series, _LABELS["accuracy"])
     return {
@@ -66,32 +64,32 @@ def _by_group(report: Report, by_split: dict[str, list[str]]) -> dict[str, Any]:
     splits, any_few = [], False
     for split, names in reversed(by_split.items()):
         charts = []
-        for measure, label in (
+        for metric, label in (
             ("accuracy", f"Accuracy on {split}, %"),
             ("depth", f"Mean depth on {split}, steps"),
         ):
-            series = [_group_series(variant, split, names, measure) for variant in report.variants]
+            series = [_group_series(variant, split, names, metric) for variant in report.variants]
             any_few = any_few or any(one.any_few for one in series)
-            charts.append((label, _chart(f"group of {split}", names, series, _LABELS[measure])))
+            charts.append((label, _chart(f"group of {split}", names, series, _LABELS[metric])))
         rows = [(name, _examples(report, split, name), _numbers(report, split, name)) for name in names]
         splits.append({"name": split, "charts": charts, "rows": rows})
     return {"few": FEW, "splits": splits, "reason": "", "any_few": any_few}
 
 
-def _group_series(variant: Variant, split: str, names: Sequence[str], measure: str) -> _Series:
-    scale = 100.0 if measure == "accuracy" else 1.0
+def _group_series(variant: Variant, split: str, names: Sequence[str], metric: str) -> _Series:
+    scale = 100.0 if metric == "accuracy" else 1.0
     return _Series(
         variant.name,
-        [[scale * value for value in variant.values(split, name, measure)] for name in names],
+        [[scale * value for value in variant.values(split, name, metric)] for name in names],
         [int(min(variant.values(split, name, "examples"), default=0)) for name in names],
     )
 
 
 def _numbers(report: Report, split: str, group: str) -> list[str | None]:
     return [
-        mean_and_deviation(variant, split, group, measure, 1)
+        mean_and_deviation(variant, split, group, metric, 1)
         for variant in report.variants
-        for measure in ("accuracy", "depth")
+        for metric in ("accuracy", "depth")
     ]
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.plot import Mark, Plot
-from crvnn_report.curves import MEASURES, Curve, Points, downsampled, smoothed
+from crvnn_report.curves import METRICS, Curve, Points, downsampled, smoothed
 from crvnn_report.report import Report
 
 _DOTS = 40  # of one run
@@ -18,8 +18,8 @@ _UNSMOOTHED = 2  # runs up to which unsmoothed lines are drawn as well
 
 
 def context(report: Report) -> dict[str, Any]:
-    """A chart for each measure of which a run has values."""
-    charts = [(label, _chart(measure, label, report)) for measure, label, _ in MEASURES]
+    """A chart for each metric of which a run has values."""
+    charts = [(label, _chart(metric, label, report)) for metric, label, _ in METRICS]
     return {"charts": [(label, chart) for label, chart in charts if chart is not None]}
 
 
@@ -34,21 +34,21 @@ class _Line:
     dev: Points
 
 
-def _chart(measure: str, label: str, report: Report) -> Markup | None:
-    """One measure of all runs by step."""
+def _chart(metric: str, label: str, report: Report) -> Markup | None:
+    """One metric of all runs by step."""
     drawn = [
-        _line(f"s{colour % 8}", report.curves[run.name][measure], smooth=measure != "learning_rate")
+        _line(f"s{colour % 8}", report.curves[run.name][metric], smooth=metric != "learning_rate")
         for colour, variant in enumerate(report.variants)
         for run in variant.runs
-        if measure in report.curves[run.name]
+        if metric in report.curves[run.name]
     ]
     if not drawn:
         return None
-    unsmoothed = len(drawn) <= _UNSMOOTHED and measure != "learning_rate"
+    unsmoothed = len(drawn) <= _UNSMOOTHED and metric != "learning_rate"
     values = [y for line in drawn for _, y in (*line.points, *line.dev)]
     values += [y for line in drawn for y in _bulk([y for _, y in line.unsmoothed])] if unsmoothed else []
     steps = [x for line in drawn for x, _ in (*line.unsmoothed, *line.dev)]
-    plot = Plot(Axis.fit("step", [0.0, *steps], zero=True), _y_axis(measure, label, values))
+    plot = Plot(Axis.fit("step", [0.0, *steps], zero=True), _y_axis(metric, label, values))
     marks: list[Mark] = []
     if unsmoothed:
         marks += [plot.line(_clipped(plot, line.unsmoothed), f"raw {line.series}") for line in drawn]
@@ -85,13 +85,13 @@ def _bulk(values: Sequence[float]) -> list[float]:
     return [ordered[len(ordered) // 50], ordered[-1 - len(ordered) // 50]] if ordered else []
 
 
-def _y_axis(measure: str, label: str, values: Sequence[float]) -> Axis:
-    if measure == "accuracy":
+def _y_axis(metric: str, label: str, values: Sequence[float]) -> Axis:
+    if metric == "accuracy":
         floor = next(edge for edge in (99, 98, 95, 90, 80, 50, 0) if min(values) >= edge or edge == 0)
         step = (100 - floor) / 5
         ticks = [floor + step * number for number in range(6)]
         return Axis(label, floor - 0.2 * step, 100 + 0.2 * step, fixed_ticks=ticks)
-    log = measure == "loss" and min(values) > 0 and max(values) / min(values) > 40
+    log = metric == "loss" and min(values) > 0 and max(values) / min(values) > 40
     return Axis.fit(label, values, log=log, zero=not log)
 
 

@@ -21,17 +21,17 @@ def context(report: Report) -> dict[str, Any]:
     }
 
 
-def mean_and_deviation(variant: Variant, split: str, group: str, measure: str, digits: int) -> str | None:
-    """A measure over the seeds of a variant: ``97.2 ± 0.4``; ``None`` if no run has it."""
-    values = variant.values(split, group, measure)
-    return Spread(tuple(values)).format(measure, digits) if values else None
+def mean_and_deviation(variant: Variant, split: str, group: str, metric: str, digits: int) -> str | None:
+    """A metric over the seeds of a variant: ``97.2 ± 0.4``; ``None`` if no run has it."""
+    values = variant.values(split, group, metric)
+    return Spread(tuple(values)).format(metric, digits) if values else None
 
 
 def _numbers(variant: Variant, splits: list[str]) -> list[str | None]:
     return [
-        mean_and_deviation(variant, split, "", measure, digits)
+        mean_and_deviation(variant, split, "", metric, digits)
         for split in splits
-        for measure, digits in (("accuracy", 2), ("loss", 4), ("depth", 1))
+        for metric, digits in (("accuracy", 2), ("loss", 4), ("depth", 1))
     ]
 
 

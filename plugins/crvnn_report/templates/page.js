@@ -1,6 +1,6 @@
 (() => {
   "use strict";
-  // What can be pointed at says what it is, at once and on a touch too; without this script the browser's own way works.
+  // Show <title> texts as tooltips at once, and on touch; without this script the browser shows them after a while.
   for (const svg of document.querySelectorAll("svg[role=img]")) {
     const title = svg.querySelector(":scope > title");
     if (title) { svg.setAttribute("aria-label", title.textContent); title.remove(); }
@@ -8,7 +8,7 @@
   const tip = document.createElement("div");
   tip.id = "tip"; tip.hidden = true;
   document.body.append(tip);
-  const said = (target) => {
+  const tooltip = (target) => {
     for (let at = target; at instanceof SVGElement; at = at.parentElement) {
       const title = at.querySelector(":scope > title");
       if (title) { at.dataset.tip = title.textContent; title.remove(); }
@@ -17,7 +17,7 @@
     return "";
   };
   const move = (event) => {
-    const text = said(event.target);
+    const text = tooltip(event.target);
     tip.hidden = !text;
     if (!text) return;
     tip.textContent = text;
@@ -28,12 +28,12 @@
   for (const name of ["pointermove", "pointerdown"]) document.addEventListener(name, move);
   document.addEventListener("pointerleave", () => { tip.hidden = true; });
   document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
-  // Only what can be scrolled is worth a stop of the tab key.
-  const watcher = new ResizeObserver((entries) => {
+  // Only elements that scroll are stops of the tab key.
+  const observer = new ResizeObserver((entries) => {
     for (const { target } of entries) target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
   });
-  for (const each of document.querySelectorAll(".scroll")) watcher.observe(each);
-  // On paper nothing can be opened.
+  for (const each of document.querySelectorAll(".scroll")) observer.observe(each);
+  // Unfold everything for printing.
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];

@@ -11,11 +11,11 @@ from reporting import page_of, report
 from small import Letters
 
 
-def test_the_text_asked_about_is_shown_with_what_is_unknown(both):
+def test_a_text_of_the_user_is_shown_with_its_unknown_tokens(both):
     outline, _ = both
     inside = outline.section("examples")
     assert "a b zz" in inside
-    assert "Not known to the model: zz" in inside
+    assert "Not in the vocabulary: zz" in inside
     assert "Heat map of existence e over steps" in inside
 
 
@@ -30,12 +30,12 @@ def test_an_encoder_without_a_tree_says_so(small_catalog, tmp_path):
         small.variant("model.encoder=lstm", "training.steps=2", "training.evaluate_every=2"), tmp_path / "a"
     )
     outline = report(small_catalog, tmp_path / "a")
-    assert "This encoder makes no tree." in outline.section("examples")
+    assert "This encoder gives no tree." in outline.section("examples")
     assert "Heat map" not in outline.section("examples")
 
 
 class Gold(Letters):
-    """Letters whose right tree goes from left to right, in which only the first two belong together by themselves."""
+    """Letters whose gold tree is left-branching, with only the first two bracketed by the input itself."""
 
     def gold(self, example):
         (tokens,) = example.sequences
@@ -51,21 +51,21 @@ class Gold(Letters):
 @pytest.mark.parametrize(
     ("encoder", "said"),
     [
-        ("left-to-right", "This is the right tree."),
+        ("left-to-right", "This is the gold tree."),
         (
             "balanced",
-            "Constituents also in the right tree: 1 of 2; of those that the input marks itself: 1 of 1.",
+            "Constituents of the gold tree: 1 of 2; of those that the input brackets itself: 1 of 1.",
         ),
     ],
 )
-def test_a_tree_is_held_against_the_right_one(tmp_path, encoder, said):
+def test_a_tree_is_compared_with_the_gold_tree(tmp_path, encoder, said):
     settings = ("task=mine", f"model.encoder={encoder}", "training.steps=2", "training.evaluate_every=2")
     train(small.variant(*settings, task=Gold), tmp_path / "a")
     outline = report(small.catalog_with(task=Gold), tmp_path / "a", texts=["a b c d"], trees=0)
     assert said in outline.section("examples")
 
 
-def test_of_the_examples_one_of_each_kind_is_open_and_texts_all_are(small_catalog, letters_run):
+def test_one_correct_and_one_wrong_example_are_open_and_all_texts_are(small_catalog, letters_run):
     def opened(**options):
         shown = page_of(small_catalog, letters_run, **options)
         return re.findall(r'<article class="example"><details( open)?>', shown)

@@ -10,7 +10,7 @@ from crvnn_report.sections.groups import length_ranges
 from reporting import report
 
 
-def test_groups_that_a_task_does_not_tell_apart_are_lengths(small_catalog, pairs_run):
+def test_a_task_without_groups_is_shown_by_length(small_catalog, pairs_run):
     outline = report(small_catalog, pairs_run)
     assert outline.section("groups").startswith("By length")
     assert not outline.section("groups").startswith("By length and group")

@@ -1,18 +1,13 @@
-"""Specs: layers, checks, and writing what was resolved."""
+"""Resolving a spec: presets, defaults, components and their parameters, and every problem at once."""
 
-import os
-import tomllib
 from functools import partial
 
 import attrs
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from crvnn_core import (
     Component,
-    CrvnnError,
     PluginError,
     Preset,
     SpecError,
@@ -22,33 +17,9 @@ from crvnn_core import (
     hookimpl,
     read_catalog,
 )
-from crvnn_core.spec import PartSpec, read_spec, spec_dict, spec_text, write_spec
-from crvnn_core.spec.layers import key_lines
-from crvnn_core.spec.values import check_value
+from crvnn_core.spec import PartSpec, read_spec
 from crvnn_plugins.cells.gated import GatedCell
-
-
-@pytest.fixture
-def spec_file(tmp_path):
-    """Writes a spec and gives its path."""
-
-    def write(text, name="my.toml"):
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write
-
-
-def problems_of(catalog, *args, **kwargs):
-    with pytest.raises(SpecError) as caught:
-        read_spec(catalog, *args, **kwargs)
-    return [str(problem) for problem in caught.value.problems]
-
-
-def the_problem_of(catalog, *args, **kwargs):
-    (problem,) = problems_of(catalog, *args, **kwargs)
-    return problem
+from spec_problems import problems_of, the_problem_of
 
 
 @pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])
@@ -73,22 +44,6 @@ def test_nothing_at_all_is_the_paper_on_listops(catalog):
     assert spec.training.observers == (PartSpec("progress", {"lines": 10}),)
 
 
-def test_a_file_goes_over_its_preset(catalog, spec_file):
-    path = spec_file(
-        'preset = "reference"\nseed = 7\n[model]\nwidth = 32\n[model.encoder]\nextra_steps = 3\n'
-    )
-    spec = read_spec(catalog, path)
-    assert (spec.seed, spec.model.width, spec.model.encoder.params["extra_steps"]) == (7, 32, 3)
-    assert spec.model.encoder.params["penalise"] == "unhalted"  # the preset's, still
-
-
-def test_the_command_line_goes_over_the_file(catalog, spec_file):
-    path = spec_file('preset = "reference"\n[model]\nwidth = 32\ncell = "gru"\n')
-    spec = read_spec(catalog, path, preset="paper", parts={"cell": "lstm"}, sets=["model.width=16"])
-    assert (spec.model.cell.name, spec.model.width) == ("lstm", 16)
-    assert spec.model.encoder.params["penalise"] == "all"
-
-
 def test_a_preset_can_be_set_like_any_value(catalog):
     assert read_spec(catalog, sets=["preset=reference"]) == read_spec(catalog, preset="reference")
 
@@ -103,70 +58,12 @@ def test_an_unknown_preset_is_an_error_with_its_line(catalog, spec_file, text):
     assert "papre" not in text or "Did you mean 'paper'?" in problem
 
 
-def test_a_spec_may_extend_another_which_extends_a_third(catalog, spec_file):
-    spec_file('preset = "reference"\nseed = 1\n[model]\nwidth = 8\ncell = "rnn"\n', "lowest.toml")
-    spec_file('extends = "lowest.toml"\nseed = 2\n[model]\nwidth = 16\n', "middle.toml")
-    spec = read_spec(catalog, spec_file('extends = "middle.toml"\nseed = 3\n', "top.toml"))
-    assert (spec.seed, spec.model.width, spec.model.cell.name) == (3, 16, "rnn")
-    assert spec.model.encoder.params["penalise"] == "unhalted"
-
-
-def test_extending_is_relative_to_the_file(catalog, spec_file, tmp_path):
-    (tmp_path / "sub").mkdir()
-    spec_file("seed = 5\n", "base.toml")
-    assert read_spec(catalog, spec_file('extends = "../base.toml"\n', "sub/mine.toml")).seed == 5
-
-
-def test_files_that_extend_each_other_are_an_error(catalog, spec_file):
-    spec_file('extends = "two.toml"\n', "one.toml")
-    path = spec_file('extends = "one.toml"\n', "two.toml")
-    problem = the_problem_of(catalog, path)
-    assert "this file extends itself, by way of" in problem
-    assert "one.toml" in problem
-    assert "two.toml" in problem
-
-
-def test_a_missing_file_to_extend_is_an_error_that_lists_what_is_there(catalog, spec_file):
-    spec_file("", "base.toml")
-    problem = the_problem_of(catalog, spec_file('extends = "bass.toml"\n'))
-    assert "bass.toml: there is no such file" in problem
-    assert "base.toml, my.toml" in problem
-
-
-def test_what_is_extended_must_be_a_path(catalog, spec_file):
-    problem = the_problem_of(catalog, spec_file("extends = 3\n"))
-    assert "my.toml:1 [extends]: must be the path of another spec" in problem
-
-
-def test_a_problem_in_an_extended_file_is_reported_there(catalog, spec_file):
-    below = spec_file("\n[model]\nwidht = 3\n", "below.toml")
-    problem = the_problem_of(catalog, spec_file('extends = "below.toml"\n'))
-    assert problem.startswith(f"{below}:3 [model.widht]")
-
-
 def test_a_part_is_a_name_or_a_table(catalog, spec_file):
     as_text = read_spec(catalog, spec_file('[model]\ncell = "lstm"\n', "text.toml"))
     as_table = read_spec(catalog, spec_file('[model.cell]\nname = "lstm"\n', "table.toml"))
     inline = read_spec(catalog, spec_file('[model]\ncell = {name = "lstm", dropout = 0.0}\n', "inline.toml"))
     assert as_text == as_table == inline
     assert as_text.model.cell == PartSpec("lstm", {"dropout": 0.0})
-
-
-def test_naming_another_component_drops_the_old_parameters(catalog, spec_file):
-    path = spec_file('[model.cell]\nname = "gated"\nhidden = 48\ndropout = 0.5\n')
-    assert read_spec(catalog, path, parts={"cell": "lstm"}).model.cell == PartSpec("lstm", {"dropout": 0.0})
-
-
-def test_naming_the_same_component_again_keeps_its_parameters(catalog, spec_file):
-    path = spec_file('[model.cell]\nname = "gated"\nhidden = 48\n')
-    assert read_spec(catalog, path, parts={"cell": "gated"}).model.cell.params["hidden"] == 48
-    spec = read_spec(catalog, path, sets=["model.cell.dropout=0.25"])
-    assert (spec.model.cell.params["hidden"], spec.model.cell.params["dropout"]) == (48, 0.25)
-
-
-def test_parameters_without_a_name_go_to_the_component_below(catalog, spec_file):
-    cell = read_spec(catalog, spec_file("[model.cell]\nhidden = 48\n")).model.cell
-    assert (cell.name, cell.params["hidden"]) == ("gated", 48)
 
 
 def test_observers_are_a_list_of_names_and_tables(catalog, spec_file):
@@ -218,47 +115,6 @@ def test_a_component_that_cannot_be_imported_is_named_with_its_package():
         PluginError, match=r"cell 'absent' \(Mine\) could not be imported: ModuleNotFoundError"
     ):
         read_spec(read_catalog(create_plugin_manager(Mine())), parts={"cell": "absent"})
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("model.width=128", 128),
-        ("model.input_dropout=0.5", 0.5),
-        ("model.output_dropout=1", 1.0),
-        ("model.encoder.boundaries=false", False),
-        ("model.cell.activation=relu", "relu"),
-        ('model.cell.activation="relu"', "relu"),
-        (" model . cell.hidden = 48", 48),
-        ("training.optimizer.learning_rate=1e-4", 1e-4),
-        ("seed=3", 3),
-    ],
-)
-def test_any_value_can_be_set(catalog, text, value):
-    found = read_spec(catalog, sets=[text])
-    for key in (part.strip() for part in text.partition("=")[0].split(".")):
-        found = found.params[key] if isinstance(found, PartSpec) else getattr(found, key)
-    assert found == value
-    assert type(found) is type(value)
-
-
-def test_a_part_can_be_set_by_name(catalog):
-    assert read_spec(catalog, sets=["model.cell=lstm"]) == read_spec(catalog, parts={"cell": "lstm"})
-    assert read_spec(catalog, sets=["task.max_tokens=30"]).task.params["max_tokens"] == 30
-
-
-def test_the_last_set_counts(catalog):
-    assert read_spec(catalog, sets=["seed=1", "seed=2"]).seed == 2
-
-
-@pytest.mark.parametrize("text", ["model.width", "=3", "model..width=3", ".=1"])
-def test_a_set_without_key_or_value_is_an_error_that_shows_how(catalog, text):
-    problem = the_problem_of(catalog, sets=[text])
-    assert problem.startswith(f"--set {text}: write it as key=value, for example --set model.cell.hidden=256")
-
-
-def test_every_unreadable_set_is_reported_at_once(catalog):
-    assert len(problems_of(catalog, sets=["a", "b", "seed=1"])) == 2
 
 
 def test_every_problem_of_a_file_is_reported_at_once_with_its_line_and_the_nearest_name(catalog, spec_file):
@@ -355,115 +211,6 @@ def test_a_part_of_the_command_line_is_named_as_it_was_given(catalog):
     assert "Installed: adhoc," in problem
 
 
-def test_a_whole_number_will_do_for_a_number():
-    value = check_value(3, float)
-    assert (value, type(value)) == (3.0, float)
-
-
-def test_a_value_without_annotation_may_be_anything():
-    assert check_value([1, "a"], Component("x", lambda thing: thing).parameters()["thing"].annotation) == [
-        1,
-        "a",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("annotation", "good", "bad"),
-    [
-        (list[int], [1, 2], ["a"]),
-        (list[str], ["a"], "ab"),
-        (list[str] | str, "ab", 3),
-        (list[str] | str, ["a"], [1]),
-        (int | None, None, "a"),
-    ],
-)
-def test_other_annotations_are_checked_too(annotation, good, bad):
-    assert check_value(good, annotation) == good
-    with pytest.raises(ValueError, match="must be"):
-        check_value(bad, annotation)
-
-
-def test_text_that_is_not_toml_is_an_error_with_its_line(catalog, spec_file):
-    problem = the_problem_of(catalog, spec_file("seed = 1\n[model\nwidth = 3\n"))
-    assert "my.toml:2: this is not TOML" in problem
-    assert "2 | [model" in problem
-
-
-def test_text_that_breaks_off_is_an_error_with_its_last_line(catalog, spec_file):
-    problem = the_problem_of(catalog, spec_file('seed = 1\n[model]\ncell = """gated\n'))
-    assert "my.toml:3: this is not TOML" in problem
-
-
-def test_a_directory_is_an_error(catalog, tmp_path):
-    assert the_problem_of(catalog, tmp_path) == f"{tmp_path}: this is a directory; a spec is a TOML file"
-
-
-def test_a_missing_file_is_an_error_that_lists_the_specs_beside_it(catalog, spec_file, tmp_path):
-    spec_file("", "one.toml")
-    spec_file("", "two.toml")
-    spec_file("", "notes.txt")
-    problem = the_problem_of(catalog, tmp_path / "tow.toml")
-    assert problem == f"{tmp_path / 'tow.toml'}: there is no such file\n  {tmp_path} has one.toml, two.toml."
-    assert the_problem_of(catalog, tmp_path / "no" / "way.toml").endswith("there is no such file")
-
-
-def test_a_file_that_is_not_utf_8_is_an_error(catalog, tmp_path):
-    path = tmp_path / "latin.toml"
-    path.write_bytes("# d\xe9j\xe0 vu\nseed = 1\n".encode("latin-1"))
-    assert f"{path}: the file cannot be read" in the_problem_of(catalog, path)
-
-
-def test_keys_are_found_on_their_lines():
-    text = 'a = 1\n# b = 2\n[t]  # a table\nc.d = 3\n"e" = 4\n\n[[u.v]]\nw = {x = 1}\n'
-    lines = {".".join(path): number for path, (number, _) in key_lines(text).items()}
-    assert lines == {"a": 1, "t": 3, "t.c.d": 4, "t.e": 5, "u.v": 7, "u.v.w": 8}
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 2**63 - 1),
-    width=st.integers(1, 10**6),
-    dropout=st.floats(0, 1),
-    rate=st.floats(0, 1e10, exclude_min=True, allow_subnormal=False),
-    cell=st.sampled_from(["gated", "lstm", "gru", "rnn"]),
-    preset=st.sampled_from(["paper", "reference", "simplified-2023"]),
-    path=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
-)
-def test_a_written_spec_reads_back_equal(
-    catalog, tmp_path_factory, seed, width, dropout, rate, cell, preset, path
-):
-    sets = [f"seed={seed}", f"model.width={width}", f"model.input_dropout={dropout!r}"]
-    sets.append(f"training.optimizer.learning_rate={rate!r}")
-    spec = read_spec(catalog, preset=preset, parts={"cell": cell}, sets=sets)
-    observed = PartSpec("jsonl", {"path": path})
-    spec = _with_observer(spec, observed)
-    target = tmp_path_factory.mktemp("written") / "spec.toml"
-    write_spec(spec, target, ["a note", "another"])
-    assert read_spec(catalog, target) == spec
-    assert target.read_text(encoding="utf-8").startswith("# resolved by crvnn\n# a note\n# another\n")
-
-
-def _with_observer(spec, part):
-    return attrs.evolve(spec, training=attrs.evolve(spec.training, observers=(part,)))
-
-
-def test_a_written_spec_does_not_depend_on_presets(catalog, tmp_path):
-    spec = read_spec(catalog, preset="reference")
-    write_spec(spec, tmp_path / "spec.toml")
-    assert read_spec(catalog, tmp_path / "spec.toml", preset="simplified-2023") == spec
-
-
-def test_a_written_spec_builds_the_same_weights(catalog, tmp_path):
-    spec = read_spec(catalog, sets=["seed=11", "model.width=8"])
-    write_spec(spec, tmp_path / "deep" / "spec.toml")
-    one, two = (
-        assemble(s, catalog).model.state_dict()
-        for s in (spec, read_spec(catalog, tmp_path / "deep" / "spec.toml"))
-    )
-    assert one.keys() == two.keys()
-    assert all(torch.equal(one[name], two[name]) for name in one)
-
-
 def test_training_lasts_ten_epochs_of_batches_of_128_unless_told_otherwise(catalog):
     training = read_spec(catalog).training
     assert (training.epochs, training.steps, training.batch) == (10, 0, 128)
@@ -481,63 +228,6 @@ def test_tokens_begin_at_random_unless_an_embedding_is_named(catalog):
     sets = ["model.embedding=glove", "model.embedding.path=vectors.txt"]
     assert read_spec(catalog, sets=sets).model.embedding.params["path"] == "vectors.txt"
     assert "must name one embedding" in the_problem_of(catalog, sets=["model.embedding=5"])
-
-
-def test_the_text_of_a_spec_is_toml_and_leaves_out_none(catalog):
-    spec = _with_observer(read_spec(catalog), PartSpec("progress", {"lines": 10, "title": None}))
-    assert tomllib.loads(spec_text(spec))["training"]["observers"] == [{"name": "progress", "lines": 10}]
-
-
-@pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])
-def test_the_tables_of_a_spec_are_what_reading_its_text_gives(catalog, preset):
-    spec = _with_observer(
-        read_spec(catalog, preset=preset),
-        PartSpec("progress", {"lines": 10, "title": None, "styles": ("a", {"b": (1, 2), "c": None})}),
-    )
-    tables = spec_dict(spec)
-    assert tables == tomllib.loads(spec_text(spec))
-    assert tables["training"]["observers"] == [
-        {"name": "progress", "lines": 10, "styles": ["a", {"b": [1, 2]}]}
-    ]
-
-
-def test_changing_the_tables_of_a_spec_does_not_change_the_spec(catalog):
-    spec = read_spec(catalog)
-    tables = spec_dict(spec)
-    tables["model"]["cell"]["hidden"] = 7
-    tables.pop("training")
-    assert spec == read_spec(catalog)
-
-
-@pytest.mark.parametrize("failing", ["replace", "fsync", "chmod"])
-def test_writing_leaves_the_old_content_or_the_new(catalog, tmp_path, monkeypatch, failing):
-    path = tmp_path / "spec.toml"
-    path.write_text("old")
-
-    def fail(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    spec = read_spec(catalog)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, failing, fail)
-        with pytest.raises(CrvnnError, match=r"spec.toml cannot be written: .*No space left on device"):
-            write_spec(spec, path)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-    write_spec(spec, path)
-    assert path.read_text() == spec_text(spec)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_writing_under_a_file_is_an_error(catalog, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CrvnnError, match="cannot be written"):
-        write_spec(read_spec(catalog), tmp_path / "file" / "spec.toml")
-
-
-def test_only_a_file_can_extend_another(catalog):
-    with pytest.raises(SpecError, match=r"--set extends=other.toml: only a file can extend another"):
-        read_spec(catalog, sets=["extends=other.toml"])
 
 
 def test_a_preset_that_leaves_a_slot_empty_is_told_so(catalog):
@@ -573,28 +263,6 @@ def test_a_refused_value_is_shown_with_its_own_line(catalog, spec_file):
     assert "my.toml:4 [model.cell.hidden]: cell 'gated' (crvnn " in text
     assert "\n  4 | hidden = -1\n" in text
     assert "my.toml:5 [training.optimizer]: optimizer 'ranger'" in text
-
-
-def test_the_name_of_a_component_is_set_before_its_parameters(catalog):
-    sets = ["model.cell.dropout=0.25", "model.cell.name=gru"]
-    assert read_spec(catalog, sets=sets).model.cell == PartSpec("gru", {"dropout": 0.25})
-
-
-def test_a_missing_file_is_named_with_who_extends_it(catalog, spec_file):
-    path = spec_file('seed = 1\nextends = "nope.toml"\n')
-    with pytest.raises(SpecError, match=r"my.toml:2 \[extends\]: .*nope.toml: there is no such file"):
-        read_spec(catalog, path)
-
-
-def test_a_byte_order_mark_does_no_harm(catalog, tmp_path):
-    path = tmp_path / "windows.toml"
-    path.write_bytes("\ufeffseed = 4\r\n".encode())
-    assert read_spec(catalog, path).seed == 4
-
-
-def test_keys_inside_a_text_of_several_lines_are_not_keys():
-    lines = key_lines('a = """\nwidth = 1\n"""\nwidth = 2\n')
-    assert lines[("width",)][0] == 4
 
 
 def test_a_default_that_cannot_be_written_is_the_plug_ins_fault():
@@ -637,10 +305,6 @@ def test_a_wrong_preset_is_named_even_where_there_is_no_default_one():
     catalog = read_catalog(create_plugin_manager(Mine(), entry_points=False))
     with pytest.raises(SpecError, match=r"no preset is called 'mien'\. Did you mean 'mine'\?"):
         read_spec(catalog, preset="mien")
-
-
-def test_quotes_in_a_comment_do_not_hide_the_keys_below():
-    assert key_lines('a = 1  # """\nwidth = 2\n')[("width",)][0] == 2
 
 
 def offering(**hooks):

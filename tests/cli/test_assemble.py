@@ -1,0 +1,114 @@
+"""``crvnn assemble``: what is shown, what is written, and what is said of a wrong spec."""
+
+import json
+
+import pytest
+
+from calling import QUICK, crvnn, run
+
+
+def test_assemble_shows_a_table_of_slots():
+    text = run("assemble", "--cell", "lstm", *QUICK).stdout
+    header, *rows = text.splitlines()
+    assert header.split()[:4] == ["slot", "component", "from", "parameters"]
+    table = {row.split()[0]: row.split()[1] for row in rows[:8]}
+    assert table == {
+        "task": "listops",
+        "embedding": "random",
+        "retriever": "adhoc",
+        "scorer": "window",
+        "decision": "modulated",
+        "cell": "lstm",
+        "halting": "threshold",
+        "encoder": "crvnn",
+    }
+    assert "parameters in all. A batch of 16 sequences" in text
+    assert "steps on average" in text
+
+
+def test_assemble_prints_json_for_machines():
+    facts = json.loads(run("assemble", "--json", *QUICK).stdout)
+    assert {row["slot"]: row["component"] for row in facts["rows"]}["cell"] == "gated"
+    assert facts["parameters"] > 0
+    assert facts["spec"] is None
+
+
+def test_assemble_writes_a_spec_that_assemble_reads_again(tmp_path):
+    out = tmp_path / "runs" / "first"
+    args = ["--retriever", "log-space", "--set", "seed=4", *QUICK]
+    first = json.loads(run("assemble", *args, "--json", "--out", out).stdout)
+    path = out / "spec.toml"
+    assert first["spec"] == str(path)
+    assert path.read_text().startswith("# resolved by crvnn\n# components from crvnn ")
+    again = json.loads(run("assemble", path, "--json").stdout)
+    for key in ("rows", "parameters", "loss", "gradient_norm", "mean_steps"):
+        assert again[key] == first[key]
+    assert f"The resolved spec is in {path}." in run("assemble", path, "--out", out).stdout
+    assert list(out.iterdir()) == [path]
+
+
+def test_assemble_takes_a_preset():
+    facts = json.loads(run("assemble", "--preset", "simplified-2023", "--json", *QUICK).stdout)
+    scorer = next(row for row in facts["rows"] if row["slot"] == "scorer")
+    assert scorer["parameters"] == (5 * 8 + 1) * 8 + 8 + 1  # no transition features
+
+
+def test_a_misspelt_component_is_one_message_and_exit_code_2(tmp_path):
+    result = crvnn("assemble", "--retriever", "adhok", "--out", "made", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(
+        "crvnn: --retriever adhok: no retriever is called 'adhok'. Did you mean 'adhoc'?\n"
+    )
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--set", "model.scorer.window=4"],
+        ["--set", "model.widht=4"],
+        ["--preset", "papre"],
+        ["absent.toml"],
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_written_on_an_error(args, tmp_path):
+    result = run("assemble", *args, "--out", tmp_path / "made", code=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith("crvnn: ")
+    assert not (tmp_path / "made").exists()
+
+
+def test_every_problem_of_a_spec_is_printed(tmp_path):
+    path = tmp_path / "my.toml"
+    path.write_text('[model]\nwidht = 3\ncell = "gatde"\n')
+    text = run("assemble", path, code=2).stderr
+    assert f"{path}:2 [model.widht]: [model] has no 'widht'. Did you mean 'width'?" in text
+    assert '3 | cell = "gatde"' in text
+
+
+def test_an_output_that_cannot_be_written_is_one_message(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    result = run("assemble", *QUICK, "--out", tmp_path / "file", code=2)
+    assert "cannot be written" in result.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_assemble_never_overwrites_a_spec_of_the_users_own(tmp_path):
+    mine = tmp_path / "spec.toml"
+    mine.write_text('# mine\npreset = "paper"\n')
+    text = run("assemble", mine, "--out", tmp_path, *QUICK, code=2).stderr
+    assert "was not written by crvnn, and would be lost" in text
+    assert mine.read_text().startswith("# mine")
+
+
+def test_assemble_may_write_over_what_it_wrote_itself(tmp_path):
+    run("assemble", "--out", tmp_path, *QUICK)
+    run("assemble", tmp_path / "spec.toml", "--out", tmp_path)
+
+
+def test_a_spec_that_is_not_even_text_is_not_overwritten(tmp_path):
+    (tmp_path / "spec.toml").write_bytes(b"\xff\xfe")
+    assert "would be lost" in run("assemble", "--out", tmp_path, *QUICK, code=2).stderr

@@ -1,0 +1,81 @@
+"""``crvnn list`` and ``crvnn describe``."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from calling import run
+from crvnn_core import SLOTS
+from crvnn_core.cli import main
+
+
+def test_list_shows_every_component_and_where_it_comes_from(catalog):
+    text = run("list").stdout
+    for slot, offers in catalog.components.items():
+        for name, offer in offers.items():
+            assert re.search(
+                rf"^{slot} +{name} +.*{re.escape(offer.component.summary)} +{offer.source}",
+                text,
+                re.MULTILINE,
+            )
+    for name in catalog.presets:
+        assert re.search(rf"^preset +{name} ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_list_takes_a_slot_in_singular_and_plural(slot, catalog):
+    facts = json.loads(run("list", slot, "--json").stdout)
+    assert facts == json.loads(run("list", f"{slot}s".upper(), "--json").stdout)
+    assert [c["name"] for c in facts["components"]] == list(catalog.components[slot])
+    assert {c["slot"] for c in facts["components"]} == {slot}
+    assert facts["broken"] == []
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["describe", "x"], ["check", "x"], ["new", "x"]], ids=lambda c: c[0]
+)
+def test_an_unknown_slot_is_an_error_that_knows_the_nearest(command):
+    name, *rest = command
+    result = run(name, "retreiver", *rest, code=2)
+    assert result.stderr.startswith(
+        "crvnn: no slot is called 'retreiver'. Did you mean 'retriever'?\nSlots: retriever,"
+    )
+
+
+def test_describe_explains_parameters_contract_and_origin():
+    text = run("describe", "cells", "gated").stdout
+    assert "cell gated: the paper's gated recursive cell" in text
+    assert re.search(r"from crvnn \S+, built by crvnn_plugins.cells.gated.GatedCell", text)
+    assert re.search(r"^hidden +a whole number +0 +units between", text, re.MULTILINE)
+    assert "crvnn fills in: width" in text
+    assert "'crvnn check cell gated' runs it" in text
+    assert "  - The parent depends on its left child and on its right child." in text
+
+
+def test_describe_says_when_there_are_no_parameters():
+    assert "It has no parameters." in run("describe", "halting", "never").stdout
+
+
+def test_describe_prints_json_for_machines(catalog):
+    for slot, offers in catalog.components.items():
+        for name in offers:
+            facts = json.loads(run("describe", slot, name, "--json").stdout)
+            assert (facts["slot"], facts["name"]) == (slot, name)
+            assert all(p["text"] for p in facts["parameters"]), f"{slot} {name}: a parameter is not explained"
+            assert facts["contract"]
+
+
+@pytest.mark.parametrize("command", ["describe", "check"])
+def test_an_unknown_component_is_an_error_that_knows_the_nearest(command):
+    result = run(command, "cell", "gatde", code=2)
+    assert result.stderr.startswith(
+        "crvnn: no cell is called 'gatde'. Did you mean 'gated'?\nInstalled: gated,"
+    )
+
+
+def test_presets_can_be_listed_by_themselves():
+    listed = json.loads(CliRunner().invoke(main, ["list", "presets", "--json"]).output)
+    assert {row["slot"] for row in listed["components"]} == {"preset"}
+    assert {"paper", "reference", "simplified-2023"} <= {row["name"] for row in listed["components"]}

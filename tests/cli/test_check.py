@@ -1,0 +1,63 @@
+"""``crvnn check``: a line for each promise, and exit code 1 if one is broken."""
+
+import json
+import re
+
+from calling import crvnn, run
+from crvnn_core.testing import CHECKS
+
+
+def test_check_prints_a_line_a_promise():
+    text = run("check", "halting", "threshold").stdout
+    assert "kept    The answer is one bool for each sequence." in text
+    number = len(CHECKS["halting"])
+    assert re.search(rf"halting threshold \(crvnn \S+\): {number} of {number} promises kept\n$", text)
+    assert "BROKEN" not in text
+
+
+def test_check_prints_json_for_machines():
+    said = json.loads(run("check", "halting", "never", "--json").stdout)
+    outcomes = said["results"]
+    assert (said["slot"], said["name"], said["package"].split()[0]) == ("halting", "never", "crvnn")
+    assert len(outcomes) == len(CHECKS["halting"])
+    assert all(outcome["kept"] and outcome["reason"] == "" for outcome in outcomes)
+
+
+def test_check_takes_parameters():
+    assert "kept" in run("check", "halting", "fixed-depth", "--set", "depth=2").stdout
+    text = run("check", "halting", "fixed-depth", "--set", "depht=2", "--set", "depth=deep", code=2).stderr
+    assert "--set depht=2: halting 'fixed-depth' has no parameter 'depht'. Did you mean 'depth'?" in text
+    assert "--set depth=deep: must be a whole number, not 'deep'" in text
+
+
+def test_check_says_which_promise_is_broken_and_exits_with_1(plugin_file, tmp_path):
+    result = crvnn("--plugin", plugin_file, "check", "cell", "forgetful", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "BROKEN  The parent depends on its left child and on its right child." in result.stdout
+    assert "        the parent does not depend on its right child" in result.stdout
+    assert "kept    In evaluation the same input gives the same bits twice." in result.stdout
+    assert re.search(rf"cell forgetful \(.+\.py\): \d+ of {len(CHECKS['cell'])} promises kept", result.stdout)
+    assert "Traceback" not in result.stderr
+
+
+def test_check_exits_with_1_for_machines_too(plugin_file):
+    outcomes = json.loads(run("check", "cell", "forgetful", "--json", "--plugin", plugin_file, code=1).stdout)
+    broken = {outcome["check"]: outcome["reason"] for outcome in outcomes["results"] if not outcome["kept"]}
+    assert "check_cell_sees_both_children" in broken
+    assert all(broken.values())
+
+
+def test_check_tells_refused_settings_from_broken_promises():
+    text = run("check", "cell", "gated", "--set", "hidden=-1", code=2).stderr
+    assert re.search(r"cell 'gated' \(crvnn \S+\) refuses these settings: hidden cannot be negative", text)
+
+
+def test_check_reports_a_component_that_cannot_be_built_at_all(tmp_path):
+    path = tmp_path / "odd.py"
+    path.write_text(
+        "from crvnn_core import Component, hookimpl\n"
+        "def build(width: int, x: int = 1):\n    raise RuntimeError('no luck')\n"
+        "@hookimpl\ndef crvnn_cells():\n    return [Component('odd', build)]\n"
+    )
+    text = run("check", "cell", "odd", "--set", "x=2", "--plugin", path, code=1).stdout
+    assert "RuntimeError: no luck" in text

@@ -1,0 +1,82 @@
+"""The command line as a whole: help, version, unknown commands, and a quick start."""
+
+import re
+import resource
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+from calling import run
+from crvnn_core.cli import _COMMANDS, main
+
+
+@pytest.mark.parametrize("command", [*_COMMANDS, "demo"])
+def test_every_command_has_help_with_an_example(command):
+    text = run(command, "--help").stdout
+    assert re.search(r"Examples?:\n +crvnn ", text)
+    assert f"crvnn {command} " in text
+    assert "--help" in text
+    assert run(command, "-h").stdout == text
+
+
+def test_every_option_of_every_command_is_explained():
+    for name in [*_COMMANDS, "demo"]:
+        command = main.get_command(main.make_context("crvnn", ["list"]), name)
+        unexplained = [p.name for p in command.params if p.param_type_name == "option" and not p.help]
+        assert unexplained == [], name
+
+
+def test_the_help_lists_the_commands_of_core_and_plug_ins():
+    text = run("--help").stdout
+    for command in [*_COMMANDS, "demo"]:
+        assert re.search(rf"^  {command} ", text, re.MULTILINE)
+
+
+def test_the_version_is_printed():
+    from importlib.metadata import version
+
+    assert version("crvnn") in run("--version").stdout
+
+
+def test_an_unknown_command_is_an_error_that_knows_the_nearest():
+    result = run("assembel", code=2)
+    assert "No such command 'assembel'" in result.stderr
+    assert "assemble" in result.stderr.replace("'assembel'", "")
+
+
+def test_an_unknown_option_is_an_error():
+    assert "No such option" in run("list", "--jsn", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "args", [["--help"], ["list"], ["list", "--json"], ["new", "--help"], ["--version"]], ids=" ".join
+)
+def test_torch_is_not_imported_before_it_is_needed(args, tmp_path):
+    code = (
+        "import sys\nfrom crvnn_core.cli import main\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    modules = result.stderr.split()
+    assert "crvnn_plugins" in modules or "--version" in args or "new" in args
+    assert "torch" not in modules
+    assert "numpy" not in modules
+
+
+def test_help_costs_less_than_three_tenths_of_a_second_beyond_python(tmp_path):
+    def seconds(*args):
+        """Processor time of a child: other processes on the machine do not count."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *args], capture_output=True, cwd=tmp_path, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    bare = statistics.median(seconds("-c", "pass") for _ in range(5))
+    helped = statistics.median(
+        seconds("-c", "from crvnn_core.cli import main; main()", "--help") for _ in range(5)
+    )
+    assert helped - bare < 0.3

@@ -1,0 +1,125 @@
+"""What commands share: plug-in files, broken plug-ins, and stdout that holds only JSON."""
+
+import json
+import re
+
+import pytest
+
+from calling import QUICK, crvnn, run
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_plug_in_file_may_stand_before_or_after_the_command(plugin_file, before):
+    option = ["--plugin", plugin_file]
+    args = [*option, "list", "cells"] if before else ["list", "cells", *option]
+    text = run(*args).stdout
+    assert re.search(r"^cell +forgetful +keeps the left child only +.*cells.py", text, re.MULTILINE)
+
+
+def test_a_plug_in_file_given_twice_is_loaded_once(plugin_file):
+    assert (
+        run("--plugin", plugin_file, "list", "cells", "--plugin", plugin_file).stdout.count("forgetful") == 1
+    )
+
+
+def test_plug_in_files_can_be_repeated(plugin_file, tmp_path):
+    other = tmp_path / "other.py"
+    other.write_text(plugin_file.read_text().replace('"forgetful"', '"other"'))
+    text = run("--plugin", plugin_file, "list", "cells", "--plugin", other).stdout
+    assert "forgetful" in text
+    assert "other" in text
+
+
+def test_a_plug_in_file_can_be_assembled(plugin_file):
+    facts = json.loads(
+        run("assemble", "--plugin", plugin_file, "--cell", "forgetful", "--json", *QUICK).stdout
+    )
+    assert next(row["source"] for row in facts["rows"] if row["slot"] == "cell") == str(plugin_file)
+
+
+def test_a_plug_in_file_may_offer_a_command(tmp_path):
+    path = tmp_path / "hello.py"
+    path.write_text(
+        "import click\nfrom crvnn_core import hookimpl\n\n\n"
+        "@hookimpl\ndef crvnn_commands():\n    return [click.Command('hello', callback=lambda: click.echo('hello'))]\n"
+    )
+    assert run("--plugin", path, "hello").stdout == "hello\n"
+    assert "hello" in run("--plugin", path, "--help").stdout
+
+
+def test_a_plug_in_command_that_hides_one_of_the_core_is_an_error(tmp_path):
+    path = tmp_path / "hiding.py"
+    path.write_text(
+        "import click\nfrom crvnn_core import hookimpl\n\n\n"
+        "@hookimpl\ndef crvnn_commands():\n    return [click.Command('list')]\n"
+    )
+    assert "two plug-ins offer a command called 'list'" in run("--plugin", path, "--help", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "there is no such file"),
+        ("def broken(:\n", "SyntaxError: invalid syntax"),
+        ("raise RuntimeError('out of luck')\n", "RuntimeError: out of luck"),
+    ],
+)
+def test_a_broken_plug_in_file_is_one_message(tmp_path, text, reason):
+    path = tmp_path / "broken.py"
+    if text is not None:
+        path.write_text(text)
+    for args in (["--plugin", path, "list"], ["list", "--plugin", path]):
+        result = crvnn(*args, cwd=tmp_path)
+        assert result.returncode == 2
+        assert result.stderr.startswith(f"crvnn: --plugin {path}: ")
+        assert reason in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_the_whole_traceback_is_there_for_the_asking(tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("raise RuntimeError('out of luck')\n")
+    asked = crvnn("list", "--plugin", path, cwd=tmp_path, CRVNN_TRACEBACK="1")
+    assert asked.returncode == 2
+    assert "Traceback (most recent call last)" in asked.stderr
+    assert (
+        "(CRVNN_TRACEBACK=1 shows the whole traceback.)"
+        in crvnn("list", "--plugin", path, cwd=tmp_path).stderr
+    )
+
+
+def test_a_broken_installed_plug_in_is_a_warning_and_the_others_work(monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    from crvnn_core.host import manager as host
+
+    installed = [*host._installed(), EntryPoint("absent", "there_is_no_such_module", "crvnn")]
+    monkeypatch.setattr(host, "_installed", lambda: installed)
+    result = run("list", "cells")
+    assert "gated" in result.stdout
+    assert "crvnn: warning: plug-in 'absent' of an unknown package could not be imported" in result.stderr
+    assert "The other plug-ins work." in result.stderr
+    broken = json.loads(run("list", "--json").stdout)["broken"]
+    assert [entry["plugin"] for entry in broken] == ["absent"]
+
+
+def test_a_plug_in_that_prints_does_not_spoil_the_json(tmp_path):
+    path = tmp_path / "loud.py"
+    path.write_text(
+        "print('hello')\nfrom crvnn_core import Component, hookimpl\n"
+        "@hookimpl\ndef crvnn_cells():\n    return [Component('loud', 'loud:Loud')]\n"
+    )
+    said = run("list", "cells", "--json", "--plugin", path)
+    assert "loud" in [row["name"] for row in json.loads(said.stdout)["components"]]
+    assert "hello" in said.stderr
+
+
+def test_a_hook_that_prints_does_not_spoil_the_json(tmp_path):
+    path = tmp_path / "loud.py"
+    path.write_text(
+        "from crvnn_core import Component, hookimpl\n"
+        "@hookimpl\ndef crvnn_cells():\n    print('hello')\n    return [Component('loud', 'loud:Loud')]\n"
+    )
+    said = run("list", "cells", "--json", "--plugin", path)
+    assert "loud" in [row["name"] for row in json.loads(said.stdout)["components"]]
+    assert "hello" in said.stderr

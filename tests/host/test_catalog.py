@@ -13,7 +13,9 @@ from crvnn_core import (
     hookimpl,
     read_catalog,
 )
-from crvnn_core.host.catalog import read_commands
+from crvnn_core.engine.native import ENGINE
+from crvnn_core.host.catalog import read_commands, read_libraries
+from crvnn_core.kernels import Library
 from stub_plugins import CELL, plugin
 
 
@@ -73,6 +75,15 @@ def test_a_command_cannot_hide_one_of_the_core():
     manager = create_plugin_manager(plugin(crvnn_commands=[click.Command("list")]), entry_points=False)
     with pytest.raises(PluginError, match=r"a command called 'list': 'crvnn' \(crvnn .*\) and 'mine'"):
         read_commands(manager, ["list"])
+
+
+def test_libraries_of_kernels_follow_that_of_the_engine_and_cannot_hide_it():
+    mine, other = Library("mine", "my_package.native"), Library("another", "other.native")
+    host = create_plugin_manager(plugin(crvnn_kernels=[mine, other]), entry_points=False)
+    assert read_libraries(host) == [ENGINE, other, mine]
+    hiding = plugin(crvnn_kernels=[Library(ENGINE.name, "my_package.native")])
+    with pytest.raises(PluginError, match=r"a library of kernels called .*: 'crvnn' \(crvnn .*\) and 'mine'"):
+        read_libraries(create_plugin_manager(hiding, entry_points=False))
 
 
 def test_commands_are_found_by_name():

@@ -43,7 +43,7 @@ def encode_hard(engine: Recursion, inputs: Tensor, mask: Tensor, trace: bool) ->
         ]
         over = torch.tensor(closing, device=mask.device) if any(closing) else None
         there = state.present.to(state.exists.dtype)  # every position that is left exists
-        c = engine.decide(state, adjacent(state.present, state.exists), there)
+        c = engine.decide(state, adjacent(state.present, there), there)
         joined = join(c, state.exists, state.eligible, state.tokens, state.present, over)
         remaining, joins, receives, kept, exists = joined
         # The host waits once a step: for how many join, and which sequences have not halted. It asks before the

@@ -68,7 +68,7 @@ class Adjacent(Neighbourhood):
 def adjacent(present: Tensor, exists: Tensor) -> Neighbourhood:
     """Neighbours where everything but the padding exists, with a cache.
 
-    :param exists: of the type that answers are to have.
+    :param exists: 1 at present positions and 0 at padding; no gradient is passed to it.
     """
     return CachedNeighbourhood(Adjacent(present))
 

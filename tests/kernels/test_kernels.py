@@ -779,7 +779,7 @@ def test_hardly_anything_of_torchs_products_depends_on_the_number_of_threads(in_
     left_c, children = numbers((4, 300), 1, torch.rand), [numbers((4, 300, 64), seed) for seed in (2, 3)]
     for module, run in (
         (cell, cell.__call__),
-        (scorer, lambda v, g: scorer(v, adjacent(mask, g), g)),
+        (scorer, lambda v, g: scorer(v, adjacent(mask, mask.float()), g)),
     ):
         inputs = children if module is cell else [children[0], left_c]
         one, two = (in_threads(count, lambda: outcome(run, inputs, module)) for count in (1, 2))  # noqa: B023

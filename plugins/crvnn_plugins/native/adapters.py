@@ -27,7 +27,7 @@ def intervals(ops: Any, exists: Tensor, mask: Tensor, accumulate: str, small: in
 def adjacent(ops: Any, present: Tensor, exists: Tensor) -> Any:
     if exists.dtype is not torch.float32:
         return NotImplemented
-    return CompiledIntervals(present.to(torch.float32), ops)
+    return CompiledIntervals(exists.detach(), ops)
 
 
 def window_scores(

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 @hookimpl
 def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_bench.command import bench
+    from crvnn_bench.commands import bench
 
     return [bench]

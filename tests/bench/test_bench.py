@@ -11,16 +11,18 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from crvnn_bench import lengths, plot, speed, timing
-from crvnn_bench.contenders import RECURSIVE, Field, check_contenders, known_contenders
-from crvnn_bench.dense import DenseEngine
-from crvnn_bench.environment import cpu_model
-from crvnn_bench.floor import Floor, Product, products_of
-from crvnn_bench.memory import Meter, Peak, Request, measure, read_request, tensor_peak
-from crvnn_bench.profiling import profile_step
+from crvnn_bench.contenders.build import RECURSIVE, Field, check_contenders, known_contenders
+from crvnn_bench.contenders.dense import DenseEngine
+from crvnn_bench.experiments import lengths, speed
+from crvnn_bench.experiments.shortcuts import Setting, effects, rows_of, settings
+from crvnn_bench.measurement import timing
+from crvnn_bench.measurement.memory import Meter, Peak, Request, measure, read_request, tensor_peak
+from crvnn_bench.measurement.products import Floor, Product, products_of
+from crvnn_bench.measurement.profile import profile_step
+from crvnn_bench.measurement.work import forward, ready, training_step
+from crvnn_bench.report import plot
+from crvnn_bench.report.environment import cpu_model
 from crvnn_bench.setup import Setup
-from crvnn_bench.shortcuts import Setting, effects, rows_of, settings
-from crvnn_bench.work import forward, ready, training_step
 from crvnn_bench.workloads import Range, random_batch, read_range, samples_of
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.cli import main
@@ -595,7 +597,7 @@ def test_every_command_has_an_example():
 
 
 def test_the_command_is_offered_without_importing_torch():
-    code = "import sys; import crvnn_bench.command; sys.exit('torch' in sys.modules)"
+    code = "import sys; import crvnn_bench.commands; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -1,1 +1,40 @@
-"""The commands of ``crvnn bench``. They import torch when they run."""
+"""The group of commands ``crvnn bench``. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import click
+
+from crvnn_bench.commands.lengths import lengths_command
+from crvnn_bench.commands.memory import memory_command
+from crvnn_bench.commands.plot import plot_command
+from crvnn_bench.commands.profile import profile_command
+from crvnn_bench.commands.shortcuts import shortcuts_command
+from crvnn_bench.commands.speed import speed_command
+
+
+@click.group("bench")
+def bench() -> None:
+    """Measure encoders: time, memory, and what every shortcut is worth.
+
+    Contenders are measured in turns in one process, and their memory in a process each.
+
+    \b
+    Examples:
+      crvnn bench speed --lengths 701-1000 --contender crvnn --contender dense
+      crvnn bench memory --lengths 1000
+      crvnn bench lengths --out lengths.json
+      crvnn bench plot lengths.json --out lengths.svg
+      crvnn bench shortcuts --rows 1000
+      crvnn bench profile --lengths 701-1000
+    """
+
+
+for _command in (
+    speed_command,
+    memory_command,
+    lengths_command,
+    shortcuts_command,
+    profile_command,
+    plot_command,
+):
+    bench.add_command(_command)

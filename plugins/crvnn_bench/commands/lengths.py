@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from crvnn_bench.options import (
+from crvnn_bench.commands.options import (
     common_options,
     contender_option,
     limit_option,
     memory_option,
     weights_option,
 )
-from crvnn_bench.reporting import GIB, contenders_of, make_setup, mib, ms, power, results_of, say
+from crvnn_bench.commands.output import GIB, contenders_of, make_setup, mib, ms, power, results_of, say
 from crvnn_bench.setup import UNTRAINED
 from crvnn_core.cli.session import Session, counting, print_json, print_table
 
@@ -61,8 +61,8 @@ def lengths_command(
       crvnn bench lengths --out lengths.json
       crvnn bench lengths --contender crvnn --length 1000 --length 32000
     """
-    from crvnn_bench.contenders import check_contenders
-    from crvnn_bench.lengths import Point, exponents, sweep
+    from crvnn_bench.contenders.build import check_contenders
+    from crvnn_bench.experiments.lengths import Point, exponents, sweep
 
     setup = make_setup(session, halting=False, max_steps=depth, **setting)
     chosen = check_contenders(names, session.catalog, training=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from crvnn_bench.options import common_options, contender_option, depth_options, weights_option
-from crvnn_bench.reporting import contenders_of, make_setup, mib, results_of, say
+from crvnn_bench.commands.options import common_options, contender_option, depth_options, weights_option
+from crvnn_bench.commands.output import contenders_of, make_setup, mib, results_of, say
 from crvnn_core.cli.session import Session, counting, print_json, print_table
 
 
@@ -56,8 +56,8 @@ def memory_command(
       crvnn bench memory --lengths 1000
       crvnn bench memory --weights untrained --lengths 701-1000 --batch 8
     """
-    from crvnn_bench.contenders import check_contenders
-    from crvnn_bench.memory import Request, measure
+    from crvnn_bench.contenders.build import check_contenders
+    from crvnn_bench.measurement.memory import Request, measure
     from crvnn_bench.workloads import read_range
 
     ranges = [read_range(text) for text in lengths]

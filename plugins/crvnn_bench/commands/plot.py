@@ -25,7 +25,7 @@ def plot_command(results: Path, out: Path) -> None:
       crvnn bench lengths --out lengths.json
       crvnn bench plot lengths.json --out lengths.svg
     """
-    from crvnn_bench.plot import draw, read_results
+    from crvnn_bench.report.plot import draw, read_results
     from crvnn_core.files import write_atomically
 
     write_atomically(out, draw(read_results(results)))

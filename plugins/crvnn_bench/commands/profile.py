@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from crvnn_bench.options import common_options, contender_option, depth_options, weights_option
-from crvnn_bench.reporting import contenders_of, make_setup, ms, results_of, say
+from crvnn_bench.commands.options import common_options, contender_option, depth_options, weights_option
+from crvnn_bench.commands.output import contenders_of, make_setup, ms, results_of, say
 from crvnn_core.cli.session import Session, counting, print_json, print_table
 
 
@@ -46,9 +46,9 @@ def profile_command(
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # before torch is imported: else it tells when it starts
 
-    from crvnn_bench.contenders import check_contenders
-    from crvnn_bench.profiling import profile_step
-    from crvnn_bench.work import ready
+    from crvnn_bench.contenders.build import check_contenders
+    from crvnn_bench.measurement.profile import profile_step
+    from crvnn_bench.measurement.work import ready
     from crvnn_bench.workloads import read_range, samples_of
     from crvnn_core.training.data import collate
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from crvnn_bench.options import common_options, weights_option
-from crvnn_bench.reporting import contenders_of, make_setup, results_of, say
+from crvnn_bench.commands.options import common_options, weights_option
+from crvnn_bench.commands.output import contenders_of, make_setup, results_of, say
 from crvnn_core.cli.session import Session, counting, print_json, print_table
 
 
@@ -49,7 +49,7 @@ def shortcuts_command(
       crvnn bench shortcuts --rows 1000
       crvnn bench shortcuts --weights runs/first --tolerance 0.001
     """
-    from crvnn_bench.shortcuts import effects, parts, rows_of
+    from crvnn_bench.experiments.shortcuts import effects, parts, rows_of
 
     setup = make_setup(session, **setting)
     field = contenders_of(session, setup)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from crvnn_bench.options import (
+from crvnn_bench.commands.options import (
     common_options,
     contender_option,
     depth_options,
@@ -15,7 +15,7 @@ from crvnn_bench.options import (
     memory_option,
     weights_option,
 )
-from crvnn_bench.reporting import GIB, contenders_of, make_setup, ms, results_of, say, say_if_busy
+from crvnn_bench.commands.output import GIB, contenders_of, make_setup, ms, results_of, say, say_if_busy
 from crvnn_bench.setup import RANGES, SAMPLES
 from crvnn_core.cli.session import Session, counting, print_json, print_table
 
@@ -90,9 +90,9 @@ def speed_command(
       crvnn bench speed --work forward --contender crvnn-hard --contender dense
       crvnn bench speed --batch 32 --contender crvnn --contender ordered-memory
     """
-    from crvnn_bench.contenders import check_contenders
-    from crvnn_bench.speed import Round, compare, rounds
-    from crvnn_bench.work import DESCRIPTIONS
+    from crvnn_bench.contenders.build import check_contenders
+    from crvnn_bench.experiments.speed import Round, compare, rounds
+    from crvnn_bench.measurement.work import DESCRIPTIONS
     from crvnn_bench.workloads import read_range
 
     ranges = [read_range(text) for text in lengths]

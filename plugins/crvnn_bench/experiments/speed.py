@@ -11,12 +11,12 @@ import attrs
 import torch
 from attrs import frozen
 
-from crvnn_bench.contenders import Field
-from crvnn_bench.floor import FLOOR, Floor, products_of
-from crvnn_bench.memory import GIB, Request, measure
+from crvnn_bench.contenders.build import Field
+from crvnn_bench.measurement.memory import GIB, Request, measure
+from crvnn_bench.measurement.products import FLOOR, Floor, products_of
+from crvnn_bench.measurement.timing import Job, Timed, interleave, ratio, settling, spread
+from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
-from crvnn_bench.timing import Job, Timed, interleave, ratio, settling, spread
-from crvnn_bench.work import Work, perform, ready
 from crvnn_bench.workloads import Range, samples_of
 from crvnn_core import Batch
 from crvnn_core.training.data import Tokens, collate, example_length

@@ -11,8 +11,8 @@ from attrs import frozen
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from crvnn_bench.timing import no_collection
-from crvnn_bench.work import training_step
+from crvnn_bench.measurement.timing import no_collection
+from crvnn_bench.measurement.work import training_step
 from crvnn_core import Batch, Model, Neighbourhood
 from crvnn_core.host.slots import ENCODER_PARTS
 

@@ -13,7 +13,7 @@ from crvnn_bench.setup import HALTING_OFF_STEPS, Setup
 from crvnn_core.cli.session import Session
 
 if TYPE_CHECKING:
-    from crvnn_bench.contenders import Field
+    from crvnn_bench.contenders.build import Field
 
 GIB = 2**30
 _ALONE = 0.9  # of the time, at least, a process has a processor when nothing else is running
@@ -39,14 +39,14 @@ def make_setup(session: Session, **setting: Any) -> Setup:
 
 
 def contenders_of(session: Session, setup: Setup) -> Field:
-    from crvnn_bench.contenders import Field
+    from crvnn_bench.contenders.build import Field
 
     return Field(setup, session.catalog)
 
 
 def results_of(kind: str, setup: Setup, out: Path | None, **found: Any) -> dict[str, Any]:
     """Everything for machines, saved if asked for."""
-    from crvnn_bench.environment import environment
+    from crvnn_bench.report.environment import environment
     from crvnn_core.files import write_atomically
 
     results = {"bench": kind, "environment": environment(setup), "setup": setup.plain(), **found}
@@ -57,7 +57,7 @@ def results_of(kind: str, setup: Setup, out: Path | None, **found: Any) -> dict[
 
 def say(what: str, results: dict[str, Any]) -> None:
     """What the numbers above are, and where they were measured."""
-    from crvnn_bench.environment import sentence
+    from crvnn_bench.report.environment import sentence
 
     click.echo(f"\n{what[0].upper()}{what[1:]}.\n{sentence(results['environment'])}.")
 

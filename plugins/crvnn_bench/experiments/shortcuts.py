@@ -12,8 +12,8 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from crvnn_bench.contenders import Field
-from crvnn_bench.timing import Timed, interleave, settling
+from crvnn_bench.contenders.build import Field
+from crvnn_bench.measurement.timing import Timed, interleave, settling
 from crvnn_core import Batch, Example, Model, Recursion
 from crvnn_core.training.data import collate
 from crvnn_core.training.memory import TOKEN_BUDGET, within_budget

@@ -145,9 +145,9 @@ class Field:
 def _on_torch_alone(field: Field, engine: Recursion) -> Encoder:
     forward = engine.forward
 
-    def without_kernels(inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+    def without_kernels(inputs: Tensor, mask: Tensor, **options: bool) -> Encoding:
         with without():
-            return forward(inputs, mask, trace=trace)
+            return forward(inputs, mask, **options)
 
     engine.forward = without_kernels  # type: ignore[method-assign]
     return engine
@@ -169,7 +169,7 @@ def _hard(field: Field, engine: Recursion) -> Encoder:
 
 
 def _dense(field: Field, engine: Recursion) -> Encoder:
-    from crvnn_bench.dense import DenseEngine
+    from crvnn_bench.contenders.dense import DenseEngine
 
     return DenseEngine(engine)
 

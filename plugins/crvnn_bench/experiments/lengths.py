@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 from attrs import define, field, frozen
 
-from crvnn_bench.contenders import Field
-from crvnn_bench.memory import GIB, Peak, Request, measure
-from crvnn_bench.timing import Job, exponent, interleave, settling, spread
-from crvnn_bench.work import perform, ready
+from crvnn_bench.contenders.build import Field
+from crvnn_bench.measurement.memory import GIB, Peak, Request, measure
+from crvnn_bench.measurement.timing import Job, exponent, interleave, settling, spread
+from crvnn_bench.measurement.work import perform, ready
 from crvnn_bench.workloads import Range, random_batch
 
 _WORST = 2.0  # the exponent to expect where nothing is known yet

@@ -1,4 +1,4 @@
-"""Peak memory of one piece of work, each contender in a fresh process: ``python -m crvnn_bench.memory``."""
+"""Peak memory of one piece of work, each contender in a fresh process: ``python -m crvnn_bench.measurement.memory``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from attrs import asdict, frozen
 
-from crvnn_bench.contenders import field_of
+from crvnn_bench.contenders.build import field_of
+from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
-from crvnn_bench.work import Work, perform, ready
 from crvnn_bench.workloads import Range, random_batch, samples_of
 from crvnn_core import CrvnnError
 from crvnn_core.training.data import collate
@@ -130,7 +130,7 @@ class Peak:
 
 def measure(request: Request) -> Peak:
     """Do the work in a fresh process, and tell how much memory it took."""
-    command = [sys.executable, "-m", "crvnn_bench.memory", request.written()]
+    command = [sys.executable, "-m", "crvnn_bench.measurement.memory", request.written()]
     finished = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     if finished.returncode == 0:
         return Peak(**json.loads(finished.stdout.splitlines()[-1]))

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from crvnn_bench.environment import sentence
+from crvnn_bench.report.environment import sentence
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.files import open_text
 from crvnn_report.svg import Axis, text

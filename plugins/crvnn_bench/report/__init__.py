@@ -1,0 +1,1 @@
+"""What is said of it: the machine behind the numbers, and the plot."""

@@ -1,4 +1,4 @@
-"""What is measured: which weights, how deep, on what; plain data, so that a process of its own can be told."""
+"""What is measured: weights, depth and device, as plain data that can be passed to another process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict, field, frozen
 
-#: Stands for weights that were never trained.
+#: In place of a run: freshly initialised weights.
 UNTRAINED = "untrained"
 #: The depth with halting off, unless another is asked for: n - 1 steps of long sequences take minutes.
 HALTING_OFF_STEPS = 32
@@ -22,31 +22,31 @@ def _texts(values: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class Setup:
-    """How the models of a measurement are made; equal setups and seeds make equal models."""
+    """How the models of a measurement are built; equal setups build equal models."""
 
     #: A run directory or the name of an installed model, or ``untrained``.
     weights: str = UNTRAINED
-    #: The variant and the width that untrained weights are for; trained ones bring their own.
+    #: The preset and the width of untrained models; trained ones have their own.
     preset: str = "paper"
     width: int = 128
-    #: Whether a sequence may stop before its steps run out.
+    #: Whether a sequence may halt before its step limit.
     halting: bool = True
-    #: The most steps of a sequence; 0 for no limit but its length.
+    #: The most recursion steps of a sequence; 0 for no limit but its length.
     max_steps: int = 0
     seed: int = 0
     device: str = "cpu"
-    #: Of torch; 0 for its own choice.
+    #: Threads of torch; 0 for torch's default.
     threads: int = 0
     #: Plug-in files to load.
     plugins: tuple[str, ...] = field(default=(), converter=_texts)
 
     def plain(self) -> dict[str, Any]:
-        """For machines."""
+        """As plain data for JSON."""
         return asdict(self)
 
     @property
     def depth(self) -> str:
-        """How deep the recursion goes, in words."""
+        """Halting and step limit in words, for tables."""
         if self.halting:
             return f"halting on, at most {self.max_steps} steps" if self.max_steps else "halting on"
         return f"halting off, {self.max_steps} steps" if self.max_steps else "halting off, n - 1 steps"

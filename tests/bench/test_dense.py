@@ -176,5 +176,5 @@ def test_dropout_reaches_the_cell_in_training_only():
 def test_a_part_without_equations_is_refused_by_name(slot, part):
     engine = recursion()
     setattr(engine, slot, part())
-    with pytest.raises(CrvnnError, match=f"for the {slot} .*not for {type(part()).__name__}"):
+    with pytest.raises(CrvnnError, match=f"for the {slot} .*; Recursion has {type(part()).__name__}"):
         DenseEngine(engine)

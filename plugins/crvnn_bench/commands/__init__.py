@@ -1,4 +1,4 @@
-"""The group of commands ``crvnn bench``. Nothing here imports torch."""
+"""The command group ``crvnn bench``. Importing it does not import torch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crvnn_bench.commands.speed import speed_command
 
 @click.group("bench")
 def bench() -> None:
-    """Measure encoders: time, memory, and what every shortcut is worth.
+    """Measure encoders: time, memory, and the effect of every shortcut.
 
-    Contenders are measured in turns in one process, and their memory in a process each.
+    Times are from interleaved runs of all contenders in one process; memory is measured in a fresh process for each.
 
     \b
     Examples:

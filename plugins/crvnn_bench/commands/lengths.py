@@ -1,4 +1,4 @@
-"""``crvnn bench lengths``: how time and memory grow."""
+"""``crvnn bench lengths``: how time and memory grow with length."""
 
 from __future__ import annotations
 
@@ -14,16 +14,27 @@ from crvnn_bench.commands.options import (
     memory_option,
     weights_option,
 )
-from crvnn_bench.commands.output import GIB, contenders_of, make_setup, mib, ms, power, results_of, say
+from crvnn_bench.commands.output import (
+    GIB,
+    choose,
+    contenders_of,
+    make_setup,
+    mib,
+    ms,
+    power,
+    results_of,
+    say,
+)
 from crvnn_bench.setup import UNTRAINED
 from crvnn_core.cli.session import Session, counting, print_json, print_table
 
+_DEFAULT = ("crvnn", "crvnn-checkpointed", "dense")
 _SWEEP = (1000, 2000, 4000, 8000, 16000, 32000)
 
 
 @click.command("lengths")
 @weights_option(UNTRAINED)
-@contender_option("crvnn", "crvnn-checkpointed", "dense")
+@contender_option(*_DEFAULT)
 @click.option(
     "--length",
     "lengths",
@@ -35,7 +46,11 @@ _SWEEP = (1000, 2000, 4000, 8000, 16000, 32000)
 )
 @click.option("--depth", default=8, show_default=True, type=click.IntRange(min=1), help="Recursion steps.")
 @click.option(
-    "--repeats", default=3, show_default=True, type=click.IntRange(min=1), help="Of every training step."
+    "--repeats",
+    default=3,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Repeats of every training step.",
 )
 @limit_option
 @memory_option
@@ -54,24 +69,23 @@ def lengths_command(
 ) -> None:
     """Measure how time and memory of a training step grow with length, at fixed depth.
 
-    The exponents are the p of n ** p, by least squares between logarithms.
+    The exponents are the p of n ** p, by linear regression in log-log space.
 
     \b
     Examples:
       crvnn bench lengths --out lengths.json
       crvnn bench lengths --contender crvnn --length 1000 --length 32000
     """
-    from crvnn_bench.contenders.build import check_contenders
     from crvnn_bench.experiments.lengths import Point, exponents, sweep
 
     setup = make_setup(session, halting=False, max_steps=depth, **setting)
-    chosen = check_contenders(names, session.catalog, training=True)
+    contenders = contenders_of(session, setup)
+    chosen = choose(names, _DEFAULT, contenders, training=True)
     sizes = sorted(set(lengths))
-    field = contenders_of(session, setup)
-    width = field.base.encoder.width
+    width = contenders.base.model.encoder.width
     points: list[Point] = []
     with counting(len(sizes) * len(chosen), "measuring") as done:
-        swept = sweep(field, chosen, sizes, repeats=repeats, limit=limit, memory=memory * GIB, done=done)
+        swept = sweep(contenders, chosen, sizes, repeats=repeats, limit=limit, memory=memory * GIB, done=done)
         for row in swept:
             points += row
     grown = exponents(points)

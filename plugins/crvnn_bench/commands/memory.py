@@ -1,4 +1,4 @@
-"""``crvnn bench memory``: how much a training step takes."""
+"""``crvnn bench memory``: the peak memory of a training step."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 import click
 
 from crvnn_bench.commands.options import common_options, contender_option, depth_options, weights_option
-from crvnn_bench.commands.output import contenders_of, make_setup, mib, results_of, say
+from crvnn_bench.commands.output import choose, contenders_of, first_column, make_setup, mib, results_of, say
 from crvnn_core.cli.session import Session, counting, print_json, print_table
+
+_DEFAULT = ("crvnn", "crvnn-checkpointed", "dense")
 
 
 @click.command("memory")
 @weights_option("listops", multiple=True)
-@contender_option("crvnn", "crvnn-checkpointed", "dense")
+@contender_option(*_DEFAULT)
 @click.option(
     "--lengths",
     multiple=True,
@@ -48,28 +50,30 @@ def memory_command(
 ) -> None:
     """Measure the peak memory of one training step, every contender in a fresh process.
 
-    The peak is that of the process; beside it stands what tensors took at most. The difference is the allocator's:
-    the C library's often leaves as much again unused in holes, others (jemalloc) hardly anything.
+    The peak is that of the process; beside it stands the peak of tensors alone. The difference is allocator overhead:
+    fragmentation in the C library's allocator is often as large again, in others (jemalloc) small.
 
     \b
     Examples:
       crvnn bench memory --lengths 1000
       crvnn bench memory --weights untrained --lengths 701-1000 --batch 8
     """
-    from crvnn_bench.contenders.build import check_contenders
     from crvnn_bench.measurement.memory import Request, measure
     from crvnn_bench.workloads import read_range
 
     ranges = [read_range(text) for text in lengths]
     setups = [make_setup(session, weights=name, **setting) for name in dict.fromkeys(weights)]
-    chosen = check_contenders(names, session.catalog, training=work == "train")
+    measured = []
     for setup in setups:
-        contenders_of(session, setup).build(
-            chosen[0]
-        )  # a mistake in the weights is told here, not by another process
+        contenders = contenders_of(session, setup)
+        chosen = choose(names, _DEFAULT, contenders, training=work == "train")
+        for name in chosen:
+            contenders.build(name)  # so that an error is raised here, not in another process
+        measured.append((contenders, chosen))
     found: list[dict[str, Any]] = []
-    with counting(len(setups) * len(ranges) * len(chosen), "measuring") as done:
-        for setup in setups:
+    with counting(len(ranges) * sum(len(chosen) for _, chosen in measured), "measuring") as done:
+        for contenders, chosen in measured:
+            setup = contenders.setup
             for span in ranges:
                 first = None
                 for name in chosen:
@@ -92,7 +96,7 @@ def memory_command(
                             "steps": peak.steps,
                             "tokens": peak.tokens,
                             "measured": peak.method,
-                            "note": peak.note,
+                            "note": peak.note or contenders.remark(name),
                         }
                     )
                     done(1)
@@ -106,7 +110,7 @@ def memory_command(
         "batch",
         "contender",
         "peak MiB",
-        f"x {chosen[0]}",
+        first_column([chosen for _, chosen in measured]),
         "tensors MiB",
         "steps",
         "",

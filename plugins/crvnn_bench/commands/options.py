@@ -1,4 +1,4 @@
-"""The options that the commands of ``crvnn bench`` share."""
+"""Options that several commands of ``crvnn bench`` have."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from crvnn_bench.contenders.names import ALONE, CRVNN, VARIANTS
 from crvnn_bench.setup import HALTING_OFF_STEPS, UNTRAINED
 from crvnn_core.cli.session import json_option, pass_session, plugin_option
 
@@ -15,28 +16,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def common_options(command: F) -> F:
-    """What all measurements share."""
+    """The options of every measurement: preset, width, seed, threads, device, output and plug-ins."""
     options = [
-        click.option(
-            "--preset", default="paper", show_default=True, help="The variant of untrained weights."
-        ),
+        click.option("--preset", default="paper", show_default=True, help="The preset of untrained models."),
         click.option(
             "--width",
             default=128,
             show_default=True,
             type=click.IntRange(min=1),
-            help="Of untrained weights.",
+            help="Width of untrained models.",
         ),
-        click.option(
-            "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything random."
-        ),
+        click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed."),
         click.option(
             "--threads",
             default=0,
             type=click.IntRange(0, 1024),
-            help="Of torch.  [default: torch's own choice]",
+            help="Threads of torch.  [default: torch's own choice]",
         ),
-        click.option("--device", default="cpu", show_default=True, help="What to compute on: cpu or cuda."),
+        click.option("--device", default="cpu", show_default=True, help="Device: cpu or cuda."),
         click.option(
             "-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the results as JSON."
         ),
@@ -48,7 +45,7 @@ def common_options(command: F) -> F:
 
 
 def depth_options(command: F) -> F:
-    """How deep the recursion goes."""
+    """``--halting`` and ``--max-steps``."""
     command = click.option(
         "--max-steps",
         default=0,
@@ -56,12 +53,12 @@ def depth_options(command: F) -> F:
         help=f"Take at most so many recursion steps.  [default: no limit; {HALTING_OFF_STEPS} with --no-halting]",
     )(command)
     return click.option(
-        "--halting/--no-halting", default=True, help="Let sequences halt, or make all take every step."
+        "--halting/--no-halting", default=True, help="Let sequences halt, or make them take every step."
     )(command)
 
 
 def weights_option(*default: str, multiple: bool = False) -> Callable[[F], F]:
-    """Whose weights."""
+    """``--weights``: a run, an installed model, or untrained."""
     return click.option(
         "--weights",
         default=default if multiple else default[0],
@@ -74,22 +71,21 @@ def weights_option(*default: str, multiple: bool = False) -> Callable[[F], F]:
 
 
 def contender_option(*default: str) -> Callable[[F], F]:
-    """Who takes part."""
+    """``--contender``, with the default where the weights are those of ``crvnn``."""
+    variants = ", ".join(name if name in ALONE else f"{CRVNN}-{name}" for name in VARIANTS)
     return click.option(
         "--contender",
         "names",
         multiple=True,
-        default=default,
-        show_default=True,
         metavar="NAME",
-        help="Who is measured; the others are compared with the first. May be repeated. One of crvnn, "
-        "crvnn-checkpointed, crvnn-torch, crvnn-plain, crvnn-hard, dense, dense-retriever, and, where they are "
-        "installed, ordered-memory, lstm and transformer.",
+        help="What to measure; the others are compared with the first. May be repeated. Any installed encoder "
+        f"('crvnn list encoders'), or a variant of one: {variants}, or as in my-encoder-hard.  "
+        f"[default: {', '.join(default)}; with weights of another encoder, that one]",
     )
 
 
 def memory_option(command: F) -> F:
-    """How much may be used."""
+    """``--memory``: the most that a measurement may take."""
     return click.option(
         "--memory",
         default=8.0,
@@ -101,7 +97,7 @@ def memory_option(command: F) -> F:
 
 
 def limit_option(command: F) -> F:
-    """How long it may take."""
+    """``--limit``: the seconds after which a contender is measured fewer times."""
     return click.option(
         "--limit",
         default=120.0,

@@ -1,4 +1,4 @@
-"""``crvnn bench profile``: where the time goes."""
+"""``crvnn bench profile``: the time of a training step by slot and by operation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 import click
 
 from crvnn_bench.commands.options import common_options, contender_option, depth_options, weights_option
-from crvnn_bench.commands.output import contenders_of, make_setup, ms, results_of, say
+from crvnn_bench.commands.output import choose, contenders_of, make_setup, ms, results_of, say
 from crvnn_core.cli.session import Session, counting, print_json, print_table
+
+_DEFAULT = ("crvnn",)
 
 
 @click.command("profile")
 @weights_option("listops")
-@contender_option("crvnn")
+@contender_option(*_DEFAULT)
 @click.option("--lengths", default="701-1000", show_default=True, metavar="LOW-HIGH", help="Tokens.")
 @click.option(
     "--batch", default=1, show_default=True, type=click.IntRange(min=1), help="Expressions at a time."
@@ -44,9 +46,10 @@ def profile_command(
       crvnn bench profile --weights untrained --lengths 1000
       crvnn bench profile --contender dense-retriever
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # before torch is imported: else it tells when it starts
+    os.environ.setdefault(
+        "KINETO_LOG_LEVEL", "99"
+    )  # before torch is imported: else the profiler logs its start
 
-    from crvnn_bench.contenders.build import check_contenders
     from crvnn_bench.measurement.profile import profile_step
     from crvnn_bench.measurement.work import ready
     from crvnn_bench.workloads import read_range, samples_of
@@ -54,13 +57,13 @@ def profile_command(
 
     span = read_range(lengths)
     setup = make_setup(session, **setting)
-    chosen = check_contenders(names, session.catalog, training=True)
-    field = contenders_of(session, setup)
+    contenders = contenders_of(session, setup)
+    chosen = choose(names, _DEFAULT, contenders, training=True)
     groups = samples_of(span, batch, samples, setup.seed)
     profiles = {}
     with counting(len(chosen), "profiling") as done:
         for name in chosen:
-            model = ready("train", field.build(name))
+            model = ready("train", contenders.build(name))
             batches = [collate(group, model.vocabulary).to(setup.device) for group in groups]
             profiles[name] = profile_step(model, batches)
             done(1)

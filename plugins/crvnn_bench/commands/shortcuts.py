@@ -1,4 +1,4 @@
-"""``crvnn bench shortcuts``: what each of them is worth."""
+"""``crvnn bench shortcuts``: the time that each shortcut saves, and what it changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from crvnn_core.cli.session import Session, counting, print_json, print_table
     default=(0.0, 0.001, 0.01),
     show_default=True,
     type=click.FloatRange(0, 1, max_open=True),
-    help="For drop and skip. May be repeated.",
+    help="Tolerance of drop and skip. May be repeated.",
 )
 @common_options
 def shortcuts_command(
@@ -39,9 +39,9 @@ def shortcuts_command(
     as_json: bool,
     **setting: Any,
 ) -> None:
-    """Measure every shortcut, alone and together: the time it saves, and what it changes.
+    """Measure every shortcut, alone and together: the time that it saves, and what it changes.
 
-    Dropping positions, skipping cells and hard inference are compared with the engine that takes no shortcut: in time,
+    Dropping positions, skipping cells and hard inference are compared with the same model without shortcuts: in time,
     in the components of sentence vectors, and in accuracy.
 
     \b
@@ -49,14 +49,14 @@ def shortcuts_command(
       crvnn bench shortcuts --rows 1000
       crvnn bench shortcuts --weights runs/first --tolerance 0.001
     """
-    from crvnn_bench.experiments.shortcuts import effects, parts, rows_of
+    from crvnn_bench.experiments.shortcuts import count_jobs, effects, rows_of, settings
 
     setup = make_setup(session, **setting)
-    field = contenders_of(session, setup)
-    chosen = list(dict.fromkeys(tolerances))
+    contenders = contenders_of(session, setup)
+    chosen = settings(contenders, list(dict.fromkeys(tolerances)))
     examples = rows_of(rows, setup.seed)
-    with counting(parts(examples, chosen), "encoding") as done:
-        found = effects(field, examples, chosen, done)
+    with counting(count_jobs(examples, chosen), "encoding") as done:
+        found = effects(contenders, examples, chosen, done)
     results = results_of("shortcuts", setup, out, rows=rows, effects=[effect.plain() for effect in found])
     if as_json:
         print_json(results)

@@ -1,4 +1,4 @@
-"""``crvnn bench speed``: contenders against each other."""
+"""``crvnn bench speed``: the time of contenders on ListOps."""
 
 from __future__ import annotations
 
@@ -15,14 +15,26 @@ from crvnn_bench.commands.options import (
     memory_option,
     weights_option,
 )
-from crvnn_bench.commands.output import GIB, contenders_of, make_setup, ms, results_of, say, say_if_busy
+from crvnn_bench.commands.output import (
+    GIB,
+    choose,
+    contenders_of,
+    first_column,
+    make_setup,
+    ms,
+    results_of,
+    say,
+    say_if_busy,
+)
 from crvnn_bench.setup import RANGES, SAMPLES
 from crvnn_core.cli.session import Session, counting, print_json, print_table
+
+_DEFAULT = ("crvnn", "dense")
 
 
 @click.command("speed")
 @weights_option("listops", multiple=True)
-@contender_option("crvnn", "dense")
+@contender_option(*_DEFAULT)
 @click.option(
     "--lengths",
     multiple=True,
@@ -54,10 +66,12 @@ from crvnn_core.cli.session import Session, counting, print_json, print_table
     help="Training steps (forward, loss, backward; no optimizer), or forward passes.",
 )
 @click.option(
-    "--repeats", default=5, show_default=True, type=click.IntRange(min=1), help="Of the whole epoch."
+    "--repeats", default=5, show_default=True, type=click.IntRange(min=1), help="Repeats of the epoch."
 )
 @click.option(
-    "--floor/--no-floor", default=False, help="In training, time the matrix products of crvnn alone as well."
+    "--floor/--no-floor",
+    default=False,
+    help="In training, time the matrix products of the weights' encoder alone as well.",
 )
 @depth_options
 @limit_option
@@ -79,7 +93,7 @@ def speed_command(
     as_json: bool,
     **setting: Any,
 ) -> None:
-    """Time contenders on ListOps expressions, in turns: medians with quartiles, and the steps taken.
+    """Time contenders on ListOps expressions in interleaved runs: medians, quartiles and recursion steps.
 
     The paper's speed test is 50 training steps at batch 1. Times are for one batch.
 
@@ -89,19 +103,24 @@ def speed_command(
       crvnn bench speed --weights untrained --lengths 1000 --lengths 2000 --floor
       crvnn bench speed --work forward --contender crvnn-hard --contender dense
       crvnn bench speed --batch 32 --contender crvnn --contender ordered-memory
+      crvnn bench speed --weights runs/mine --work forward --contender my-encoder --contender my-encoder-hard
     """
-    from crvnn_bench.contenders.build import check_contenders
-    from crvnn_bench.experiments.speed import Round, compare, rounds
+    from crvnn_bench.experiments.speed import Round, compare, count_jobs
     from crvnn_bench.measurement.work import DESCRIPTIONS
     from crvnn_bench.workloads import read_range
 
     ranges = [read_range(text) for text in lengths]
     setups = [make_setup(session, weights=name, **setting) for name in dict.fromkeys(weights)]
-    chosen = check_contenders(names, session.catalog, training=work == "train")
-    if floor and (work != "train" or "crvnn" not in chosen):
-        raise click.UsageError("--floor is about training steps of the contender crvnn.")
-    entries = []
-    plans = [
+    measured = []
+    for setup in setups:
+        contenders = contenders_of(session, setup)
+        chosen = choose(names, _DEFAULT, contenders, training=work == "train")
+        if floor and (work != "train" or contenders.encoder not in chosen):
+            raise click.UsageError(
+                f"--floor is about training steps of the contender {contenders.encoder}; it must be among them."
+            )
+        measured.append((contenders, chosen))
+    rounds = [
         Round(
             lengths=span,
             batch=size,
@@ -115,11 +134,12 @@ def speed_command(
         for span in ranges
         for size in dict.fromkeys(batch)
     ]
-    with counting(len(setups) * sum(rounds(chosen, plan) for plan in plans), "measuring") as done:
-        for setup in setups:
-            field = contenders_of(session, setup)
-            for plan in plans:
-                entries += compare(field, chosen, plan, done)
+    entries = []
+    total = sum(count_jobs(chosen, round_) for _, chosen in measured for round_ in rounds)
+    with counting(total, "measuring") as done:
+        for contenders, chosen in measured:
+            for round_ in rounds:
+                entries += compare(contenders, chosen, round_, done)
     facts = {"work": work, "clock": DESCRIPTIONS[work], "samples": samples}
     plain = [entry.plain() for entry in entries]
     results = results_of("speed", setups[0], out, facts=facts, entries=plain)
@@ -133,7 +153,7 @@ def speed_command(
         "contender",
         "ms a batch",
         "quartiles",
-        f"x {chosen[0]}",
+        first_column([chosen for _, chosen in measured]),
         "steps",
         "",
     )

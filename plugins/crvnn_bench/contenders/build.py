@@ -1,14 +1,16 @@
-"""Who is measured: this engine and its options, the dense formulation, and other encoders; all with one head."""
+"""Contenders built: the weights of a setup under an encoder's variants, and other encoders untrained."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
-from attrs import define, field
+import attrs
 from torch import Tensor
 
+from crvnn_bench.contenders.names import CRVNN, Name, read_name
 from crvnn_bench.setup import UNTRAINED, Setup
 from crvnn_core import (
     Catalog,
@@ -16,176 +18,142 @@ from crvnn_core import (
     Encoder,
     Encoding,
     Model,
-    Recursion,
-    UnknownNameError,
+    RunSpec,
+    SpecError,
+    Trained,
     assemble,
     create_plugin_manager,
     load,
     read_catalog,
     read_spec,
+    set_progress,
 )
-from crvnn_core.errors import nearest
+from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.kernels import without
-from crvnn_plugins.decisions.sigmoids import Stretched
 from crvnn_tasks.listops.language import VOCABULARY
 
-#: What each contender is, in a few words. Those below the line are encoders that may be installed or not.
-RECURSIVE = {
-    "crvnn": "this engine",
-    "crvnn-checkpointed": "this engine, recomputing each step in the backward pass",
-    "crvnn-torch": "this engine without its kernels: torch does everything",
-    "crvnn-plain": "this engine without shortcuts: every position is kept, every cell runs",
-    "crvnn-hard": "this engine's hard inference: n - 1 compositions",
-    "dense": "the paper's formulation: n x n matrices, every position, until the last sequence halts",
-    "dense-retriever": "this engine with n x n matrices in its retriever",
+#: Encoder settings that make a variant.
+_SETTINGS = {
+    "checkpointed": "model.encoder.checkpoint=true",
+    "plain": "model.encoder.shortcuts=false",
 }
-OTHERS = {
-    "ordered-memory": "Ordered Memory, untrained",
-    "lstm": "an LSTM, untrained",
-    "transformer": "a Transformer encoder, untrained",
-}
-#: Contenders that cannot be trained.
-INFERENCE_ONLY = frozenset({"crvnn-hard"})
 
 
-def known_contenders(catalog: Catalog) -> dict[str, str]:
-    """The contenders that can be built from what is installed, and what they are."""
-    installed = catalog.components["encoder"]
-    return RECURSIVE | {name: text for name, text in OTHERS.items() if name in installed}
+class Contenders:
+    """Builds the contenders of a setup. All variants of one encoder get equal weights, in tensors of their own."""
 
+    def __init__(self, setup: Setup, catalog: Catalog) -> None:
+        self.setup, self.catalog = setup, catalog
 
-def check_contenders(names: Sequence[str], catalog: Catalog, training: bool) -> list[str]:
-    """The names, each once; an error for one that is unknown, not installed, or cannot do the work."""
-    known = known_contenders(catalog)
-    for name in names:
-        if name in OTHERS and name not in known:
-            raise UnknownNameError(f"no encoder called '{name}' is installed; {_listed(known)}")
-        if name not in known:
-            raise UnknownNameError(f"no contender is called '{name}'.{nearest(name, known)} {_listed(known)}")
-        if training and name in INFERENCE_ONLY:
-            raise CrvnnError(f"{name} is inference only; leave it out, or measure --work forward")
-    return list(dict.fromkeys(names))
-
-
-def _listed(names: dict[str, str]) -> str:
-    return f"Contenders: {', '.join(names)}."
-
-
-@define
-class Field:
-    """Builds contenders over the same weights; each is a model of its own."""
-
-    setup: Setup
-    catalog: Catalog
-    _base: Model | None = field(default=None, init=False)
-    _retriever: str = field(default="", init=False)
-
-    @property
-    def base(self) -> Model:
-        """The model whose weights the recursive contenders share, as its spec describes it."""
-        if self._base is None:
-            self._base, self._retriever = self._weights()
-        return self._base
-
-    def build(self, name: str) -> Model:
-        """A contender."""
-        if name in OTHERS:
-            return self._assembled({"encoder": name}).to(self.setup.device)
-        model = copy.deepcopy(self.base)
-        engine = self._engine(model)
-        model.encoder = _CHANGES[name](self, engine)
-        return model.to(self.setup.device)
-
-    def _weights(self) -> tuple[Model, str]:
+    @cached_property
+    def base(self) -> Trained:
+        """The model that ``setup.weights`` names, or a new one of the setup's preset."""
         if self.setup.weights == UNTRAINED:
-            return self._assembled({}), ""
+            return self._untrained({}, self.setup.width)
         trained = load(self.setup.weights, self.catalog)
         if not set(VOCABULARY) <= set(trained.model.vocabulary.tokens):
             task = trained.spec.task.name
             raise CrvnnError(f"{self.setup.weights}: this model is for '{task}'; bench measures on ListOps")
-        return trained.model, trained.spec.model.retriever.name
-
-    def _assembled(self, parts: dict[str, str]) -> Model:
-        width = self.setup.width if self.setup.weights == UNTRAINED else self.base.encoder.width
-        sets = ["task=listops", f"model.width={width}", f"seed={self.setup.seed}"]
-        spec = read_spec(self.catalog, preset=self.setup.preset, parts=parts, sets=sets)
-        return assemble(spec, self.catalog).model
-
-    def _engine(self, model: Model) -> Recursion:
-        """The recursion of a model, with the quick retriever, and the depth that the setup asks for."""
-        engine = model.encoder
-        if not isinstance(engine, Recursion):
-            kind = type(engine).__name__
-            raise CrvnnError(
-                f"{self.setup.weights}: the encoder is {kind}, and only 'crvnn' can be measured so"
-            )
-        self._retrieve(engine, self.retriever)
-        if not self.setup.halting:
-            engine.halting = self.catalog.find("halting", "never").component.make({})
-        if isinstance(engine.decision, Stretched):
-            engine.decision.noise = 0.0  # else every contender and every repeat would decide otherwise
-        if self.setup.max_steps:
-            engine.max_steps = self.setup.max_steps
-        return engine
+        return trained
 
     @property
-    def retriever(self) -> str:
-        """The quick one of the pair that the weights were trained with, by name."""
-        return (self._retriever or "adhoc").removesuffix("-dense")
+    def encoder(self) -> str:
+        """The name of the encoder that the weights are for."""
+        return self.base.spec.model.encoder.name
 
-    def retrieve_densely(self, engine: Recursion) -> Recursion:
-        """The engine with the slow twin of its retriever."""
-        self._retrieve(engine, f"{self.retriever}-dense")
-        return engine
+    def default(self, names: Sequence[str]) -> Sequence[str]:
+        """The contenders if none are asked for: ``names``, which are about crvnn, or else the weights' encoder."""
+        return names if self.encoder == CRVNN else [self.encoder]
 
-    def _retrieve(self, engine: Recursion, name: str) -> None:
-        engine.retriever = self.catalog.find("retriever", name).component.make({"width": engine.width})
+    def remark(self, name: str) -> str:
+        """What to say of a contender's weights: that they are not the ones asked for, if so."""
+        asked = self.setup.weights != UNTRAINED
+        return "untrained" if asked and self._read(name).encoder not in ("", self.encoder) else ""
+
+    def build(self, name: str) -> Model:
+        """A contender's model on the setup's device; an error if its encoder has no such variant."""
+        asked = self._read(name)
+        base = self.base
+        if asked.encoder not in ("", self.encoder):
+            base = self._untrained({"encoder": asked.encoder}, base.model.encoder.width)
+        own = attrs.evolve(base, model=copy.deepcopy(base.model))
+        parts, sets = self._changes(base.spec, asked.variant)
+        try:
+            model = exchange_parts(own, self.catalog, parts, sets).model
+        except SpecError as error:
+            raise CrvnnError(
+                f"{name}: the encoder '{base.spec.model.encoder.name}' has no such variant:\n{error}"
+            ) from None
+        if asked.variant == "dense":
+            from crvnn_bench.contenders.dense import DenseEngine
+
+            model.encoder = DenseEngine(model.encoder)
+        elif asked.variant == "hard":
+            if not model.encoder.hard_inference:
+                kind = base.spec.model.encoder.name
+                raise CrvnnError(f"{name}: the encoder '{kind}' declares no hard inference (hard_inference)")
+            _decide_hard(model.encoder)
+        elif asked.variant == "torch":
+            _run_without_kernels(model.encoder)
+        return model.to(self.setup.device)
+
+    def _read(self, name: str) -> Name:
+        found = read_name(name, self.catalog.components["encoder"])
+        assert found is not None, name  # check_contenders has seen to it
+        return found
+
+    def _untrained(self, parts: dict[str, str], width: int) -> Trained:
+        sets = ["task=listops", f"model.width={width}", f"seed={self.setup.seed}"]
+        spec = read_spec(self.catalog, preset=self.setup.preset, parts=parts, sets=sets)
+        assembly = assemble(spec, self.catalog)
+        set_progress(assembly.model, 1.0)  # as in a trained model
+        return Trained(spec, assembly.task, assembly.model)
+
+    def _changes(self, spec: RunSpec, variant: str) -> tuple[dict[str, str], list[str]]:
+        """What differs from the spec, as components by slot and as ``key=value``: the setup's and the variant's."""
+        accepted = self.catalog.find("encoder", spec.model.encoder.name).component.parameters()
+        parts: dict[str, str] = {}
+        sets = [_SETTINGS[variant]] if variant in _SETTINGS else []
+        retriever = spec.model.retriever.name
+        if variant == "dense-retriever":
+            parts["retriever"] = f"{retriever.removesuffix('-dense')}-dense"
+        elif "retriever" in accepted and retriever.endswith("-dense"):
+            parts["retriever"] = retriever.removesuffix("-dense")
+        if "halting" in accepted and not self.setup.halting:
+            parts["halting"] = "never"
+        if "max_steps" in accepted and self.setup.max_steps:
+            sets.append(f"model.encoder.max_steps={self.setup.max_steps}")
+        if "decision" in accepted:
+            decision = self.catalog.find("decision", spec.model.decision.name).component
+            if (
+                "noise" in decision.parameters()
+            ):  # else every contender and every repeat would decide otherwise
+                sets.append("model.decision.noise=0.0")
+        return parts, sets
 
 
-def _on_torch_alone(field: Field, engine: Recursion) -> Encoder:
-    forward = engine.forward
+def _decide_hard(encoder: Encoder) -> None:
+    """Let an encoder decide hard, whatever it is asked for."""
+    forward = encoder.forward
 
-    def without_kernels(inputs: Tensor, mask: Tensor, **options: bool) -> Encoding:
+    def hard_forward(inputs: Tensor, mask: Tensor, *, trace: bool = False, hard: bool = True) -> Encoding:
+        return forward(inputs, mask, trace=trace, hard=True)  # type: ignore[call-arg]
+
+    encoder.forward = hard_forward  # type: ignore[method-assign]
+
+
+def _run_without_kernels(encoder: Encoder) -> None:
+    """Let torch do everything while an encoder runs."""
+    forward = encoder.forward
+
+    def torch_forward(inputs: Tensor, mask: Tensor, **options: bool) -> Encoding:
         with without():
             return forward(inputs, mask, **options)
 
-    engine.forward = without_kernels  # type: ignore[method-assign]
-    return engine
+    encoder.forward = torch_forward  # type: ignore[method-assign]
 
 
-def _checkpointed(field: Field, engine: Recursion) -> Encoder:
-    engine.checkpoint = True
-    return engine
-
-
-def _plain(field: Field, engine: Recursion) -> Encoder:
-    engine.shortcuts = False
-    return engine
-
-
-def _hard(field: Field, engine: Recursion) -> Encoder:
-    engine.hard = True
-    return engine
-
-
-def _dense(field: Field, engine: Recursion) -> Encoder:
-    from crvnn_bench.contenders.dense import DenseEngine
-
-    return DenseEngine(engine)
-
-
-_CHANGES: dict[str, Callable[[Field, Recursion], Encoder]] = {
-    "crvnn": lambda field, engine: engine,
-    "crvnn-checkpointed": _checkpointed,
-    "crvnn-torch": _on_torch_alone,
-    "crvnn-plain": _plain,
-    "crvnn-hard": _hard,
-    "dense": _dense,
-    "dense-retriever": lambda field, engine: field.retrieve_densely(engine),
-}
-
-
-def field_of(setup: Setup) -> Field:
-    """The contenders of a setup, with plug-ins of its own: for a process that was told nothing else."""
+def contenders_of(setup: Setup) -> Contenders:
+    """The contenders of a setup, with the plug-in files that it names: for a fresh process."""
     files = [Path(file) for file in setup.plugins]
-    return Field(setup, read_catalog(create_plugin_manager(files=files)))
+    return Contenders(setup, read_catalog(create_plugin_manager(files=files)))

@@ -1,19 +1,22 @@
-"""The paper's formulation (Algorithm 1, Eqs. 1-11) in plain torch: a contender to be measured against, and an oracle.
+"""The paper's formulation (Algorithm 1, Eqs. 1-11) in plain torch: a baseline for benchmarks, and an oracle for tests.
 
 Every step builds the n x n matrices of Eq. 5, the cell runs on every position, and a sequence that has halted stays in
-the batch until the last one halts. It has no arithmetic in common with the engine, only the parameters.
+the batch until the last one halts. It shares no code with the engine, only the parameters.
+
+Symbols: e existential probability (``exists``), u score (``scores``), c composition probability (``compose``), and
+``left_c`` for left(c), the weight with which a position becomes a parent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the name that torch's own documentation uses
 
-from crvnn_core import CrvnnError, Encoder, Encoding, Recursion
+from crvnn_core import CrvnnError, Encoder, Encoding
 from crvnn_plugins.cells.gated import GatedCell
 from crvnn_plugins.decisions.sigmoids import Modulated, Sigmoid, Stretched
 from crvnn_plugins.haltings import Never, Threshold
@@ -25,47 +28,58 @@ Part = TypeVar("Part")
 
 
 class DenseEngine(Encoder):
-    """The dense formulation of a recursion, over the parameters of that recursion."""
+    """The dense formulation of a recursion, over the parameters of that recursion.
 
-    def __init__(self, engine: Recursion) -> None:
-        super().__init__(engine.width)
-        _known("retriever", engine.retriever, Adhoc, AdhocDense)
-        self.cell = _known("cell", engine.cell, GatedCell)
-        self.scorer = _known("scorer", engine.scorer, WindowScorer)
-        self.decision = _known("decision", engine.decision, Sigmoid, Modulated, Stretched)
-        self.halting = _known("halting", engine.halting, Threshold, Never)
-        self.start, self.end = engine.start, engine.end
-        self.halt_penalty, self.penalise = engine.halt_penalty, engine.penalise
-        self.max_steps, self.extra_steps = engine.max_steps, engine.extra_steps
+    :param recursion: an encoder with the parts and settings of ``crvnn``; an error if there are no equations for one.
+    """
+
+    def __init__(self, recursion: Encoder) -> None:
+        super().__init__(recursion.width)
+        _known(recursion, "retriever", Adhoc, AdhocDense)
+        self.cell = _known(recursion, "cell", GatedCell)
+        self.scorer = _known(recursion, "scorer", WindowScorer)
+        self.decision = _known(recursion, "decision", Sigmoid, Modulated, Stretched)
+        self.halting = _known(recursion, "halting", Threshold, Never)
+        settings: Any = recursion
+        self.start: Tensor | None = settings.start
+        self.end: Tensor | None = settings.end
+        self.halt_penalty: float = settings.halt_penalty
+        self.penalise: str = settings.penalise
+        self.max_steps: int = settings.max_steps
+        self.extra_steps: int = settings.extra_steps
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
-        """No trace is kept, whether asked for or not."""
+        """The encoding of a batch. No trace is recorded, whether asked for or not."""
         lengths: list[int] = mask.sum(1).tolist()
-        budgets = [self._budget(length) for length in lengths]
-        nodes, where = self._begin(inputs[:, : max(lengths)], mask[:, : max(lengths)])
-        exists = where.present.to(nodes.dtype)  # e [B, n]
-        gained = torch.zeros_like(exists)
-        steps, willing = [0] * len(lengths), [True] * len(lengths)
+        limits = [self.step_limit(length) for length in lengths]
+        nodes, places = self._begin(inputs[:, : max(lengths)], mask[:, : max(lengths)])
+        exists = places.present.to(nodes.dtype)  # e [B, n]
+        left_c = torch.zeros_like(exists)
+        steps, unhalted = [0] * len(lengths), [True] * len(lengths)
         while True:
-            going = [go and step < most for go, step, most in zip(willing, steps, budgets, strict=True)]
-            if not any(going):
+            active = [go and step < limit for go, step, limit in zip(unhalted, steps, limits, strict=True)]
+            if not any(active):
                 break
-            alive = None if all(going) else torch.tensor(going, device=nodes.device).unsqueeze(1)  # [B, 1]
-            nodes, exists, gained = self._step(nodes, exists, gained, where, alive)
-            asked = self._willing(exists, where.tokens)
-            for row, go in enumerate(going):
+            alive = None if all(active) else torch.tensor(active, device=nodes.device).unsqueeze(1)  # [B, 1]
+            nodes, exists, left_c = self._step(nodes, exists, left_c, places, alive)
+            answers = self._unhalted(exists, places.tokens)
+            for row, go in enumerate(active):
                 if go:
                     steps[row] += 1
-                    willing[row] = asked[row]
+                    unhalted[row] = answers[row]
         rows = torch.arange(len(lengths), device=nodes.device)
         return Encoding(
-            vector=nodes[rows, where.last],
-            penalty=self._penalty(exists, where, torch.tensor(willing, device=nodes.device)),
+            vector=nodes[rows, places.last],
+            penalty=self._penalty(exists, places, torch.tensor(unhalted, device=nodes.device)),
             steps=torch.tensor(steps, device=nodes.device),
         )
 
+    def step_limit(self, length: int) -> int:
+        limits = [length - 1 + self.extra_steps, self.max_steps or None, self.halting.limit]
+        return min(limit for limit in limits if limit is not None)
+
     def _begin(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, _Places]:
-        """Leaves between START and END, and what each position may do."""
+        """Leaves between START and END, and the masks of positions."""
         inputs = inputs.masked_fill(~mask.unsqueeze(-1), 0)
         count = mask.sum(1, keepdim=True)  # [B, 1]
         offset = 0
@@ -78,30 +92,30 @@ class DenseEngine(Encoder):
         leaves = F.linear(inputs, self.cell.leaf_map.weight, self.cell.leaf_map.bias)
         norm = self.cell.leaf_norm
         place = torch.arange(inputs.shape[1], device=inputs.device) - offset  # 0 at the first token
-        where = _Places(
+        places = _Places(
             present=place < count + offset,
             tokens=(place >= 0) & (place < count),
             eligible=(place >= 0) & (place < count - 1),
             last=count.squeeze(1) - 1 + offset,
         )
-        return F.layer_norm(leaves, norm.normalized_shape, norm.weight, norm.bias, norm.eps), where
+        return F.layer_norm(leaves, norm.normalized_shape, norm.weight, norm.bias, norm.eps), places
 
     def _step(
-        self, nodes: Tensor, exists: Tensor, gained: Tensor, where: _Places, alive: Tensor | None
+        self, nodes: Tensor, exists: Tensor, left_c: Tensor, places: _Places, alive: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One pass of Algorithm 1 over every position; sequences that are not ``alive`` stay as they are."""
+        """One step of Algorithm 1 on every position: nodes, e and left(c); sequences not ``alive`` do not change."""
         to_left, to_right = neighbour_matrices(exists)
-        left = to_left @ nodes  # once, for the scorer and for the cell
-        scores = self._scores(nodes, left, to_left, to_right, gained)
-        compose = self._decide(scores, to_left, to_right, where.eligible)  # c [B, n]
+        left = to_left @ nodes  # shared by the scorer and the cell
+        scores = self._scores(nodes, left, to_left, to_right, left_c)
+        compose = self._decide(scores, to_left, to_right, places.eligible)  # c [B, n]
         if alive is not None:
             compose = compose * alive
-        gained = _on_columns(to_left, compose) * where.tokens  # left(c) [B, n]
-        nodes = torch.lerp(nodes, self._compose(left, nodes), gained.unsqueeze(-1))
-        return nodes, exists * (1 - compose), gained
+        left_c = _on_columns(to_left, compose) * places.tokens  # left(c) [B, n]
+        nodes = torch.lerp(nodes, self._compose(left, nodes), left_c.unsqueeze(-1))
+        return nodes, exists * (1 - compose), left_c
 
     def _scores(
-        self, nodes: Tensor, left: Tensor, to_left: Tensor, to_right: Tensor, gained: Tensor
+        self, nodes: Tensor, left: Tensor, to_left: Tensor, to_right: Tensor, left_c: Tensor
     ) -> Tensor:
         """Eq. 8 and the transition features: u [B, n]."""
         scorer = self.scorer
@@ -114,11 +128,11 @@ class DenseEngine(Encoder):
         weight, bias = scorer.convolution.weight, scorer.convolution.bias
         if scorer.composed is None or scorer.untouched is None:
             mixed = F.linear(window, weight, bias)
-        else:  # features between "untouched" and "composed", by how far the position is a new parent
+        else:  # transition features: from "untouched" to "composed" by left(c), folded into the bias
             split = window.shape[-1]
             new, old = weight[:, split:] @ scorer.composed, weight[:, split:] @ scorer.untouched
             mixed = F.linear(window, weight[:, :split], bias + old)
-            mixed = torch.addcmul(mixed, gained.unsqueeze(-1), new - old)
+            mixed = torch.addcmul(mixed, left_c.unsqueeze(-1), new - old)
         active = _activate(mixed, scorer.activation)
         return F.linear(active, scorer.score.weight, scorer.score.bias).squeeze(-1)
 
@@ -137,7 +151,9 @@ class DenseEngine(Encoder):
             chosen = torch.sigmoid(scores)
         elif form == "paper":
             rivals = torch.stack([_on_columns(to_left, scores), _on_columns(to_right, scores)])
-            chosen = torch.sigmoid(scores - F.softplus(torch.logsumexp(rivals, 0)))  # softplus adds the 1
+            chosen = torch.sigmoid(
+                scores - F.softplus(torch.logsumexp(rivals, 0))
+            )  # softplus(x) = log(1 + exp(x))
         else:
             scores = scores.masked_fill(~eligible, -torch.inf)
             highest = scores.detach().amax(1, keepdim=True).clamp(min=0)
@@ -164,29 +180,26 @@ class DenseEngine(Encoder):
         norm = cell.norm
         return F.layer_norm(mixed, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
-    def _willing(self, exists: Tensor, tokens: Tensor) -> list[bool]:
-        """Algorithm 2: which sequences the halting lets go on."""
+    def _unhalted(self, exists: Tensor, tokens: Tensor) -> list[bool]:
+        """Algorithm 2: whether each sequence continues."""
         if isinstance(self.halting, Threshold):
-            left: list[bool] = (((exists.detach() > self.halting.epsilon) & tokens).sum(1) > 1).tolist()
-            return left
+            several = ((exists.detach() > self.halting.epsilon) & tokens).sum(1) > 1
+            continues: list[bool] = several.tolist()
+            return continues
         return [True] * len(exists)
 
-    def _penalty(self, exists: Tensor, where: _Places, unhalted: Tensor) -> Tensor:
-        """What still exists beside the last token, as a cross-entropy [B]."""
+    def _penalty(self, exists: Tensor, places: _Places, unhalted: Tensor) -> Tensor:
+        """The halting penalty [B]: cross-entropy of the last token among all that still exist."""
         if not self.halt_penalty:
             return exists.new_zeros(len(exists))
-        ending = exists.gather(1, where.last.unsqueeze(1)).squeeze(1)
-        penalty = -self.halt_penalty * torch.log(ending / (exists * where.tokens).sum(1))
+        ending = exists.gather(1, places.last.unsqueeze(1)).squeeze(1)
+        penalty = -self.halt_penalty * torch.log(ending / (exists * places.tokens).sum(1))
         return penalty * unhalted if self.penalise == "unhalted" else penalty
-
-    def _budget(self, length: int) -> int:
-        limits = [length - 1 + self.extra_steps, self.max_steps or None, self.halting.limit]
-        return min(limit for limit in limits if limit is not None)
 
 
 @dataclass(eq=False)
 class _Places:
-    """What each position may do; it stays the same from step to step."""
+    """Masks of positions, constant over the steps."""
 
     present: Tensor  # [B, n] bool: not padding
     tokens: Tensor  # [B, n] bool: a real token
@@ -219,10 +232,14 @@ def _activate(values: Tensor, name: str) -> Tensor:
     return F.gelu(values, approximate="tanh" if name == "gelu-tanh" else "none")
 
 
-def _known(slot: str, part: object, *kinds: type[Part]) -> Part:
-    """The part, if the dense engine has equations for it."""
+def _known(encoder: Encoder, slot: str, *kinds: type[Part]) -> Part:
+    """A part of an encoder, if there are equations for it here."""
+    part = getattr(encoder, slot, None)
     for kind in kinds:
         if isinstance(part, kind):
             return part
     listed = " or ".join(kind.__name__ for kind in kinds)
-    raise CrvnnError(f"the dense engine has equations for the {slot} {listed}, not for {type(part).__name__}")
+    found = "none" if part is None else type(part).__name__
+    raise CrvnnError(
+        f"the dense engine has equations for the {slot} {listed}; {type(encoder).__name__} has {found}"
+    )

@@ -9,18 +9,18 @@ from typing import Any
 import attrs
 from attrs import define, field, frozen
 
-from crvnn_bench.contenders.build import Field
+from crvnn_bench.contenders.build import Contenders
 from crvnn_bench.measurement.memory import GIB, Peak, Request, measure
-from crvnn_bench.measurement.timing import Job, exponent, interleave, settling, spread
+from crvnn_bench.measurement.timing import Job, exponent, interleave, quartiles, synchronizer
 from crvnn_bench.measurement.work import perform, ready
 from crvnn_bench.workloads import Range, random_batch
 
-_WORST = 2.0  # the exponent to expect where nothing is known yet
+_WORST = 2.0  # the exponent to assume after the first length
 
 
 @frozen(kw_only=True)
 class Point:
-    """A contender at a length; no numbers where it was not measured, and a note that says why."""
+    """The measurement of a contender at a length; ``None`` where it was not measured, and a note that says why."""
 
     contender: str
     length: int
@@ -31,27 +31,27 @@ class Point:
     note: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """For machines."""
+        """As plain data for JSON."""
         return attrs.asdict(self)
 
 
 @define
 class Curve:
-    """How the memory of a contender grew so far."""
+    """The peak memory of a contender at the lengths measured so far."""
 
     lengths: list[int] = field(factory=list)
     bytes: list[int] = field(factory=list)
     stopped: str = ""
 
     def expected(self, length: int) -> float:
-        """What the next length may take."""
+        """The bytes to expect at the next length, extrapolated from the last two."""
         if not self.bytes:
             return 0
         growth = exponent(self.lengths[-2:], self.bytes[-2:]) or _WORST
         return float(self.bytes[-1] * (length / self.lengths[-1]) ** growth)
 
     def add(self, length: int, peak: Peak) -> None:
-        """Take down what was measured."""
+        """Add a measurement, or stop where there was not enough memory."""
         if peak.bytes is None:
             self.stopped = f"stopped: {peak.note}"
         else:
@@ -60,7 +60,7 @@ class Curve:
 
 
 def sweep(
-    runners: Field,
+    contenders: Contenders,
     names: Sequence[str],
     lengths: Sequence[int],
     *,
@@ -69,14 +69,14 @@ def sweep(
     memory: float,
     done: Callable[[int], None] = lambda number: None,
 ) -> Iterator[list[Point]]:
-    """Measure a training step at each length: memory in processes of their own, then time in turns.
+    """A training step measured at each length: memory in fresh processes, then time in an interleaved run.
 
     :param limit: seconds that one step may take before a contender is measured once only.
-    :param memory: bytes; a contender that would exceed them goes no further.
+    :param memory: bytes; a contender is not run at lengths where it would exceed them.
     """
     curves = {name: Curve() for name in names}
-    models = {name: ready("train", runners.build(name)) for name in names}
-    setup = runners.setup
+    models = {name: ready("train", contenders.build(name)) for name in names}
+    setup = contenders.setup
     for length in lengths:
         jobs: dict[str, list[Job]] = {}
         peaks: dict[str, Peak] = {}
@@ -95,12 +95,12 @@ def sweep(
                 batch = random_batch(length, models[name].vocabulary, setup.seed, setup.device)
                 jobs[name] = [partial(perform, "train", models[name], batch)]
             done(1)
-        interleave(jobs, 1, settle=settling(setup.device))  # the warm-up
-        timed = interleave(jobs, repeats, limit, settle=settling(setup.device))
+        interleave(jobs, 1, synchronize=synchronizer(setup.device))  # the warm-up
+        timed = interleave(jobs, repeats, limit, synchronize=synchronizer(setup.device))
         points = []
         for name in names:
             if name in timed:
-                low, middle, high = spread(timed[name].totals())
+                low, middle, high = quartiles(timed[name].totals())
                 note = f"measured {len(timed[name].seconds)} of {repeats} times" if timed[name].cut else ""
                 points.append(
                     Point(
@@ -119,7 +119,7 @@ def sweep(
 
 
 def exponents(points: Sequence[Point]) -> dict[str, dict[str, float | None]]:
-    """How time and memory of each contender grow with length: the p of n ** p."""
+    """The exponents p with which time and memory of each contender grow as n ** p."""
     found = {}
     for name in dict.fromkeys(point.contender for point in points):
         timed = [(p.length, p.seconds) for p in points if p.contender == name and p.seconds]

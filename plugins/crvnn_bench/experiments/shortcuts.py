@@ -1,4 +1,4 @@
-"""What each shortcut of the engine is worth, and what it changes, on trained weights."""
+"""The shortcuts of an encoder, each alone and together: the time that they save, and what they change."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from crvnn_bench.contenders.build import Field
-from crvnn_bench.measurement.timing import Timed, interleave, settling
-from crvnn_core import Batch, Example, Model, Recursion
+from crvnn_bench.contenders.build import Contenders
+from crvnn_bench.measurement.timing import Timed, interleave, synchronizer
+from crvnn_core import Batch, CrvnnError, Example, Model
 from crvnn_core.training.data import collate
 from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
 from crvnn_tasks.listops.language import evaluate
 from crvnn_tasks.listops.recipe import Recipe, expressions
 
-_OFF = -1.0  # a tolerance below every weight: nothing is dropped, nothing skipped
+_OFF = -1.0  # a tolerance below every existence and left(c): nothing is dropped, nothing skipped
+_NEEDED = ("shortcuts", "drop", "skip")  # settings of an encoder that has shortcuts
 
 
 @frozen
 class Setting:
-    """Which shortcuts are taken."""
+    """Which shortcuts are taken; ``None`` for a tolerance switches that one off."""
 
     name: str
     shortcuts: bool = True
@@ -33,13 +34,17 @@ class Setting:
     skip: float | None = None
     hard: bool = False
 
+    def build(self, contenders: Contenders) -> Model:
+        """The weights' encoder with this setting."""
+        name = contenders.encoder
+        return self.apply(contenders.build(f"{name}-hard" if self.hard else name))
+
     def apply(self, model: Model) -> Model:
-        """The model, set so."""
-        engine = model.encoder
-        assert isinstance(engine, Recursion)
-        engine.shortcuts, engine.hard = self.shortcuts, self.hard
-        engine.drop = _OFF if self.drop is None else self.drop
-        engine.skip = _OFF if self.skip is None else self.skip
+        """The model, changed to this setting."""
+        encoder: Any = model.encoder
+        encoder.shortcuts = self.shortcuts
+        encoder.drop = _OFF if self.drop is None else self.drop
+        encoder.skip = _OFF if self.skip is None else self.skip
         return model
 
 
@@ -47,73 +52,75 @@ class Setting:
 NONE = Setting("none", shortcuts=False)
 
 
-def settings(tolerances: Sequence[float], engine: Recursion) -> list[Setting]:
-    """No shortcut; each alone and both together at every tolerance; the model's own; hard inference."""
+def settings(contenders: Contenders, tolerances: Sequence[float]) -> list[Setting]:
+    """No shortcut; each alone and both together at every tolerance; the model's own; hard inference if it has it."""
+    encoder: Any = contenders.base.model.encoder
+    if missing := [name for name in _NEEDED if not hasattr(encoder, name)]:
+        listed = ", ".join(f"'{name}'" for name in missing)
+        raise CrvnnError(
+            f"the encoder '{contenders.encoder}' has no shortcuts to measure: no setting {listed}"
+        )
     found = [NONE]
     for tolerance in tolerances:
         found.append(Setting(f"drop {tolerance:g}", drop=tolerance))
         found.append(Setting(f"skip {tolerance:g}", skip=tolerance))
         found.append(Setting(f"drop and skip {tolerance:g}", drop=tolerance, skip=tolerance))
-    own = Setting("the model's own", engine.shortcuts, engine.drop, engine.skip)
-    return [*found, own, Setting("hard", hard=True)]
+    found.append(Setting("the model's own", encoder.shortcuts, encoder.drop, encoder.skip))
+    return [*found, Setting("hard", hard=True)] if encoder.hard_inference else found
 
 
 @frozen(kw_only=True)
 class Effect:
-    """What a setting does."""
+    """The time of a setting, and what it changes."""
 
     setting: str
     seconds: float
-    relative: float  # how many times as long as without shortcuts
-    largest: float  # change of any component of a sentence vector
-    most: float  # the change that 99.9% of components stay below
+    relative: float  # seconds divided by those without shortcuts
+    largest: float  # largest absolute change of a component of a sentence vector
+    most: float  # 99.9% of components change by no more than this
     accuracy: float
-    difference: float  # of the accuracy
-    steps: float  # recursion steps of a sequence, on average
+    difference: float  # of the accuracy from that without shortcuts
+    steps: float  # mean recursion steps of a sequence
 
     def plain(self) -> dict[str, Any]:
-        """For machines."""
+        """As plain data for JSON."""
         return attrs.asdict(self)
 
 
 def rows_of(count: int, seed: int) -> list[Example]:
-    """Expressions of all lengths, none of which a model can have been trained on here."""
+    """Test expressions of all lengths, which no shipped model was trained on."""
     made = islice(expressions(Recipe(), f"bench shortcuts {seed}", "test"), count)
     return [Example((tokens,), evaluate(tokens)) for tokens in made]
 
 
 def effects(
-    field: Field,
+    contenders: Contenders,
     rows: Sequence[Example],
-    tolerances: Sequence[float],
+    chosen: Sequence[Setting],
     done: Callable[[int], None] = lambda number: None,
 ) -> list[Effect]:
-    """Encode the rows with every setting, in turns."""
-    models: dict[str, Model] = {}
-    engine = field.build("crvnn").encoder
-    assert isinstance(engine, Recursion)
-    for setting in settings(tolerances, engine):
-        models[setting.name] = setting.apply(field.build("crvnn")).eval()
-    vocabulary, device = field.base.vocabulary, field.setup.device
+    """The effect of every setting on encoding the rows, in one interleaved run; ``NONE`` must be among them."""
+    models = {setting.name: setting.build(contenders).eval() for setting in chosen}
+    vocabulary, device = contenders.base.model.vocabulary, contenders.setup.device
     groups = [
-        collate([rows[i] for i in group], vocabulary).to(device)
+        collate([rows[index] for index in group], vocabulary).to(device)
         for group in within_budget(rows, TOKEN_BUDGET)
     ]
     jobs = {name: [partial(_answers, model, group) for group in groups] for name, model in models.items()}
     for name in jobs:
         jobs[name][len(groups) // 2]()  # the warm-up
-    timed = interleave(jobs, 1, settle=settling(device), done=done)
+    timed = interleave(jobs, 1, synchronize=synchronizer(device), done=done)
     return [_effect(name, record, timed[NONE.name], groups) for name, record in timed.items()]
 
 
-def parts(rows: Sequence[Example], tolerances: Sequence[float]) -> int:
-    """How many times ``effects`` tells that something is done."""
-    return len(within_budget(rows, TOKEN_BUDGET)) * (3 + 3 * len(tolerances))
+def count_jobs(rows: Sequence[Example], chosen: Sequence[Setting]) -> int:
+    """How many jobs ``effects`` will report as done."""
+    return len(within_budget(rows, TOKEN_BUDGET)) * len(chosen)
 
 
 @torch.no_grad()
 def _answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Sentence vectors, classes and steps."""
+    """Sentence vectors, predicted classes and recursion steps."""
     output = model(batch)
     return output.encodings[0].vector, output.logits.argmax(-1), output.encodings[0].steps
 

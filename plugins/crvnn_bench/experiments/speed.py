@@ -1,4 +1,4 @@
-"""Contenders against each other on one workload: time, spread, steps, and the floor."""
+"""Contenders timed on one workload: medians, quartiles, recursion steps, and the matrix products alone."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 import attrs
-import torch
 from attrs import frozen
 
-from crvnn_bench.contenders.build import Field
+from crvnn_bench.contenders.build import Contenders
 from crvnn_bench.measurement.memory import GIB, Request, measure
-from crvnn_bench.measurement.products import FLOOR, Floor, products_of
-from crvnn_bench.measurement.timing import Job, Timed, interleave, ratio, settling, spread
+from crvnn_bench.measurement.products import PRODUCTS, ProductsAlone, products_of
+from crvnn_bench.measurement.timing import Job, Timed, interleave, quartiles, ratio, synchronizer
 from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import Range, samples_of
@@ -24,24 +23,24 @@ from crvnn_core.training.data import Tokens, collate, example_length
 
 @frozen(kw_only=True)
 class Round:
-    """One workload, and how to measure it."""
+    """One workload, and how to measure it: see ``compare``."""
 
     lengths: Range
     batch: int
     samples: int
     work: Work
     repeats: int
-    #: Seconds that one repeat of a contender may take.
+    #: Seconds that one repeat of a contender may take before it is measured fewer times.
     limit: float
-    #: Bytes that one batch may take.
+    #: Bytes that one batch may take; a contender that needs more is not run.
     memory: float
-    #: Whether to time the matrix products alone as well.
+    #: Whether to time the matrix products of the weights' encoder alone as well.
     floor: bool
 
 
 @frozen(kw_only=True)
 class Entry:
-    """What was measured of a contender on a workload. Times are for one batch."""
+    """The measurement of a contender on a workload. Times are seconds per batch."""
 
     weights: str
     lengths: str
@@ -51,39 +50,42 @@ class Entry:
     seconds: float | None  # the median over repeats
     low: float | None  # the quartiles
     high: float | None
-    against: float | None  # how many times as long as the first contender, on the same batches
-    steps: float | None  # recursion steps of a sequence, on average
-    batches: int  # that were measured
+    against: float | None  # seconds divided by those of the first contender, on the same batches
+    steps: float | None  # mean recursion steps of a sequence
+    batches: int  # how many were measured
     repeats: int
-    processor: float | None  # time of the processor by time of the clock: below 1, something else was running
+    processor: float | None  # CPU seconds per wall-clock second: below 1, something else was running
     note: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """For machines."""
+        """As plain data for JSON."""
         return attrs.asdict(self)
 
 
 def compare(
-    field: Field, names: Sequence[str], round_: Round, done: Callable[[int], None] = lambda number: None
+    contenders: Contenders,
+    names: Sequence[str],
+    round_: Round,
+    done: Callable[[int], None] = lambda number: None,
 ) -> list[Entry]:
-    """Measure contenders on a workload in one interleaved run; what each is compared with is the first."""
-    setup, work = field.setup, round_.work
+    """The measurements of contenders on a workload in one interleaved run, each compared with the first."""
+    setup, work = contenders.setup, round_.work
     jobs: dict[str, list[Job]] = {}
     notes: dict[str, str] = {}
     groups = samples_of(round_.lengths, round_.batch, round_.samples, setup.seed)
     for name in names:
-        model = ready(work, field.build(name))
+        model = ready(work, contenders.build(name))
         batches = [collate(group, model.vocabulary).to(setup.device) for group in groups]
-        notes[name] = _too_much(setup, name, round_, max(map(example_length, groups[0])))
-        jobs[name] = [] if notes[name] else [partial(perform, work, model, batch) for batch in batches]
+        refusal = _too_much(setup, name, round_, max(map(example_length, groups[0])))
+        notes[name] = refusal or contenders.remark(name)
+        jobs[name] = [] if refusal else [partial(perform, work, model, batch) for batch in batches]
         if jobs[name]:
             perform(work, model, _first_of(batches[0]))  # the warm-up
-        if name == "crvnn" and round_.floor and jobs[name]:
-            with torch.enable_grad():
-                floors = [Floor(products_of(model, batch), setup.device) for batch in batches]
-            floors[0]()
-            jobs[FLOOR] = list(floors)
-    timed = interleave(jobs, round_.repeats, round_.limit, settle=settling(setup.device), done=done)
+        if name == contenders.encoder and round_.floor and jobs[name]:
+            products = [ProductsAlone(products_of(model, batch), setup.device) for batch in batches]
+            products[0]()
+            jobs[PRODUCTS] = list(products)
+    timed = interleave(jobs, round_.repeats, round_.limit, synchronize=synchronizer(setup.device), done=done)
     first = timed[names[0]]
     return [
         _entry(setup.weights, round_, name, timed[name], first, len(groups), notes.get(name, ""))
@@ -91,14 +93,13 @@ def compare(
     ]
 
 
-def rounds(names: Sequence[str], round_: Round) -> int:
-    """How many times ``compare`` tells that something is done."""
-    floor = round_.floor and "crvnn" in names
-    return (len(names) + floor) * round_.repeats * max(1, round_.samples // round_.batch)
+def count_jobs(names: Sequence[str], round_: Round) -> int:
+    """How many jobs ``compare`` will report as done."""
+    return (len(names) + round_.floor) * round_.repeats * max(1, round_.samples // round_.batch)
 
 
 def _too_much(setup: Setup, name: str, round_: Round, longest: int) -> str:
-    """Why a batch is not to be run, judging by one sequence as long as its longest, in a process of its own."""
+    """Why a batch is not run, judging by one sequence as long as its longest; empty if it is."""
     if round_.batch == 1:
         return ""
     peak = measure(Request(setup=setup, contender=name, work=round_.work, lengths=Range(longest, longest)))
@@ -112,7 +113,7 @@ def _too_much(setup: Setup, name: str, round_: Round, longest: int) -> str:
 
 
 def _first_of(batch: Batch) -> Batch:
-    """Its first sequence alone."""
+    """A batch of its first sequence alone."""
     tokens = batch.sequences[0]
     return Batch((Tokens(tokens.ids[:1], tokens.mask[:1]),), batch.labels[:1])
 
@@ -122,7 +123,7 @@ def _entry(
 ) -> Entry:
     low = middle = high = None
     if timed.jobs:
-        low, middle, high = (value / timed.jobs for value in spread(timed.totals()))
+        low, middle, high = (value / timed.jobs for value in quartiles(timed.totals()))
     if timed.cut:
         note = (
             f"over the limit of {round_.limit:g} s a repeat: measured on {timed.jobs} of {batches} batches, "

@@ -1,4 +1,4 @@
-"""Peak memory of one piece of work, each contender in a fresh process: ``python -m crvnn_bench.measurement.memory``."""
+"""Peak memory of a training step or forward pass in a fresh process: ``python -m crvnn_bench.measurement.memory``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from attrs import asdict, frozen
 
-from crvnn_bench.contenders.build import field_of
+from crvnn_bench.contenders.build import contenders_of
 from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import Range, random_batch, samples_of
@@ -23,12 +23,12 @@ from crvnn_core.training.data import collate
 from crvnn_core.training.memory import out_of_memory
 
 _SHORT = 8  # tokens of the warm-up
-_LAST_WORDS = 400  # characters of a failed process that are passed on
+_ERROR_TAIL = 400  # characters of a failed process's stderr in the error message
 GIB = 2**30
 
 
 class Meter:
-    """Measures by how much the memory of this process rises above what it is at ``begin``."""
+    """Peak memory of this process, or of a CUDA device, above what was in use at ``begin``."""
 
     def __init__(self, device: str = "cpu", proc: Path = Path("/proc/self")) -> None:
         self.device, self.proc = device, proc
@@ -37,32 +37,34 @@ class Meter:
 
     @property
     def method(self) -> str:
-        """What is measured, in words."""
+        """How the peak is measured, for reports."""
         if self.cuda:
             return "highest torch.cuda.max_memory_allocated, less what was allocated before"
         source = "VmHWM" if self._status() else "ru_maxrss"
         return f"highest resident set ({source}), less the resident set just before"
 
     def begin(self) -> None:
-        """From here on."""
+        """Reset the peak."""
         gc.collect()
         if self.cuda:
             torch.cuda.synchronize(self.device)
             torch.cuda.reset_peak_memory_stats(self.device)
             self.before = torch.cuda.memory_allocated(self.device)
             return
-        with contextlib.suppress(OSError):  # then it stays where it is: in a fresh process, hardly higher
-            (self.proc / "clear_refs").write_text("5")  # the high-water mark falls to where the memory stands
-        self.before = self._status().get("VmRSS") or _maximum()
+        with contextlib.suppress(
+            OSError
+        ):  # without it the peak includes start-up: little, in a fresh process
+            (self.proc / "clear_refs").write_text("5")  # resets VmHWM to VmRSS
+        self.before = self._status().get("VmRSS") or _max_rss()
 
     def peak(self) -> int:
-        """Bytes at most, since ``begin``."""
+        """The most bytes in use since ``begin``, less those in use then."""
         if self.cuda:
             return torch.cuda.max_memory_allocated(self.device) - self.before
-        return max(0, (self._status().get("VmHWM") or _maximum()) - self.before)
+        return max(0, (self._status().get("VmHWM") or _max_rss()) - self.before)
 
     def _status(self) -> dict[str, int]:
-        """Sizes in bytes, by the names that Linux gives them; empty elsewhere."""
+        """The Vm* sizes of /proc/self/status in bytes; empty where there is no such file."""
         try:
             text = (self.proc / "status").read_text(encoding="utf-8")
         except OSError:
@@ -72,7 +74,8 @@ class Meter:
         }
 
 
-def _maximum() -> int:
+def _max_rss() -> int:
+    """The largest resident set of this process so far, in bytes."""
     import resource
 
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -81,7 +84,7 @@ def _maximum() -> int:
 
 @frozen(kw_only=True)
 class Request:
-    """One piece of work to be measured."""
+    """What the fresh process is to measure."""
 
     setup: Setup
     contender: str
@@ -90,11 +93,11 @@ class Request:
     batch: int = 1
     #: A sequence of random tokens instead of expressions.
     random: bool = False
-    #: Whether to do the work once more, and count what tensors take.
+    #: Whether to do the work once more under the profiler, and count the bytes of tensors.
     tensors: bool = False
 
     def written(self) -> str:
-        """For the other process."""
+        """As JSON, for the command line of the fresh process."""
         return json.dumps(
             {
                 "setup": self.setup.plain(),
@@ -109,45 +112,44 @@ class Request:
 
 
 def read_request(text: str) -> Request:
-    """A request as the other process wrote it."""
+    """The request that ``written`` made JSON of."""
     data = json.loads(text)
     return Request(**{**data, "setup": Setup(**data["setup"]), "lengths": Range(*data["lengths"])})
 
 
 @frozen
 class Peak:
-    """What was measured in a process."""
+    """Peak memory of the work; ``None`` and a note where there was not enough."""
 
     bytes: int | None
     steps: float | None = None
     tokens: int | None = None
     method: str = ""
-    #: What tensors took of it at most, if that was asked for; the rest is the allocator's.
+    #: The most bytes that tensors took at once, if asked for; the rest of the peak is allocator overhead.
     tensors: int | None = None
     #: Why there is no number, if there is none.
     note: str = ""
 
 
 def measure(request: Request) -> Peak:
-    """Do the work in a fresh process, and tell how much memory it took."""
+    """The peak memory of the work, done in a fresh process; an error if that fails other than for memory."""
     command = [sys.executable, "-m", "crvnn_bench.measurement.memory", request.written()]
     finished = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     if finished.returncode == 0:
         return Peak(**json.loads(finished.stdout.splitlines()[-1]))
     if finished.returncode == -9:
-        return Peak(None, note="the system ended the process: out of memory")
-    words = finished.stderr.strip()[-_LAST_WORDS:]
-    raise CrvnnError(f"measuring the memory of {request.contender} failed:\n{words}")
+        return Peak(None, note="killed by the system: out of memory")
+    tail = finished.stderr.strip()[-_ERROR_TAIL:]
+    raise CrvnnError(f"measuring the memory of {request.contender} failed:\n{tail}")
 
 
 def measure_here(request: Request) -> Peak:
-    """Do the work in this process, after a short warm-up."""
+    """The peak memory of the work, done in this process after a short warm-up."""
     setup = request.setup
     if setup.threads:
         torch.set_num_threads(setup.threads)
     torch.set_flush_denormal(True)
-    field = field_of(setup)
-    model = ready(request.work, field.build(request.contender))
+    model = ready(request.work, contenders_of(setup).build(request.contender))
     perform(request.work, model, random_batch(_SHORT, model.vocabulary, setup.seed, setup.device))
     model.zero_grad()
     if request.random:
@@ -163,30 +165,30 @@ def measure_here(request: Request) -> Peak:
         if not out_of_memory(error):
             raise
         return Peak(None, method=meter.method, note="out of memory")
-    tokens, most = int(batch.sequences[0].mask.sum()), meter.peak()
-    tensors = most if meter.cuda else None  # there, tensors are what is measured
+    tokens, peak = int(batch.sequences[0].mask.sum()), meter.peak()
+    tensors = peak if meter.cuda else None  # CUDA's figure is that of tensors
     if request.tensors and not meter.cuda:
         model.zero_grad()
         tensors = tensor_peak(lambda: perform(request.work, model, batch))
-    return Peak(most, float(steps.double().mean()), tokens, meter.method, tensors)
+    return Peak(peak, float(steps.double().mean()), tokens, meter.method, tensors)
 
 
 def tensor_peak(job: Callable[[], object]) -> int:
-    """The most bytes that torch had allocated at once while doing a job, whatever the allocator made of it."""
+    """The most bytes that tensors took at once during a job, without allocator overhead."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         job()
-    now = most = 0
+    now = peak = 0
     for event in profiled.profiler.kineto_results.events():
         if event.name() == "[memory]":
             now += event.nbytes()
-            most = max(most, now)
-    return most
+            peak = max(peak, now)
+    return peak
 
 
 def main(arguments: list[str]) -> None:
-    """Answer one request on standard output."""
+    """Print the peak that a request asks for, as JSON."""
     print(json.dumps(asdict(measure_here(read_request(arguments[0])))))
 
 

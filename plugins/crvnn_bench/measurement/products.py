@@ -1,4 +1,4 @@
-"""The floor of a training step: the time of its matrix products alone."""
+"""A lower bound on the time of a training step: its matrix products alone."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from crvnn_core import Batch, Model
+from crvnn_core.kernels import without
 
-#: How the floor is called among contenders.
-FLOOR = "products"
-DESCRIPTION = (
-    "the products of the embedding, the cell, the scorer and the head alone, at the shapes that crvnn had at every "
-    "step: each in the forward pass, and its two in the backward pass"
-)
+#: What it is called beside the contenders.
+PRODUCTS = "products"
 
 
 @frozen
 class Product:
-    """[m, k] times [k, n]: m positions, k features of each, a weight with n outputs."""
+    """The shape of a product [m, k] times [k, n]: m positions, k input features, n output features."""
 
     m: int
     k: int
@@ -30,12 +27,12 @@ class Product:
 
     @property
     def multiply_adds(self) -> int:
-        """Of it and of its two gradients."""
+        """Multiply-adds of the product and of its two gradients."""
         return 3 * self.m * self.k * self.n
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes down the products of two matrices; products of batches of matrices are no layer's."""
+    """Records products of two matrices. Batched products are left out: no layer makes them."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -43,26 +40,26 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         packet = func.overloadpacket
-        if packet in _PLACES:
-            one, two = args[_PLACES[packet] : _PLACES[packet] + 2]
+        if packet in _FIRST_MATRIX:
+            one, two = args[_FIRST_MATRIX[packet] : _FIRST_MATRIX[packet] + 2]
             self.products.append(Product(one.shape[0], one.shape[1], two.shape[1]))
         return func(*args, **(kwargs or {}))
 
 
-#: Where the two matrices stand among the arguments.
-_PLACES = {torch.ops.aten.mm: 0, torch.ops.aten.addmm: 1, torch.ops.aten.addmm_: 1}
+#: The index of the first of the two matrices among the arguments.
+_FIRST_MATRIX = {torch.ops.aten.mm: 0, torch.ops.aten.addmm: 1, torch.ops.aten.addmm_: 1}
 
 
 def products_of(model: Model, batch: Batch) -> list[Product]:
-    """The products of a forward pass in training, in order, as they really happened."""
+    """The products of one forward pass in training, in order."""
     recorder = _Recorder()
-    with recorder:
+    with without(), recorder:  # inside a native kernel they could not be seen
         model(batch)
     return recorder.products
 
 
-class Floor:
-    """Does nothing but the products of a training step, forward and backward."""
+class ProductsAlone:
+    """A job that does nothing but the products of a training step: one each forward, two backward."""
 
     def __init__(self, products: list[Product], device: str) -> None:
         self.products = products

@@ -11,20 +11,20 @@ from attrs import frozen
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from crvnn_bench.measurement.timing import no_collection
+from crvnn_bench.measurement.timing import no_garbage_collection
 from crvnn_bench.measurement.work import training_step
 from crvnn_core import Batch, Model, Neighbourhood
 from crvnn_core.host.slots import ENCODER_PARTS
 
 _LABEL = "crvnn slot: "
 _BACKWARD = "autograd::engine::evaluate_function"
-#: What is inside the encoder but in no slot, and what is outside of it.
+#: Names for the time inside the encoder but in no slot, and for that outside of it.
 ENGINE, REST = "engine", "embedding, head and loss"
 
 
 @frozen
 class Share:
-    """The time of a slot or of an operation, in seconds a step."""
+    """The time of a slot or of an operation, in seconds per training step, and its calls."""
 
     name: str
     forward: float
@@ -33,20 +33,20 @@ class Share:
 
     @property
     def seconds(self) -> float:
-        """In all."""
+        """Forward and backward together."""
         return self.forward + self.backward
 
 
 @frozen
 class Profile:
-    """A training step taken apart; the largest first."""
+    """The time of a training step by slot and by operation, largest first."""
 
     slots: list[Share]
     operations: list[Share]
     seconds: float
 
     def plain(self) -> dict[str, Any]:
-        """For machines."""
+        """As plain data for JSON."""
         return {
             "seconds": self.seconds,
             "slots": [_plain(share, self.seconds) for share in self.slots],
@@ -60,9 +60,13 @@ def _plain(share: Share, total: float) -> dict[str, Any]:
 
 
 def profile_step(model: Model, batches: Sequence[Batch]) -> Profile:
-    """Take a training step on every batch under torch's profiler; its own cost is part of the times."""
+    """The profile of one training step on every batch; the times include the profiler's own overhead."""
     training_step(model, batches[0])
-    with no_collection(), _labelled(model.encoder), profile(activities=[ProfilerActivity.CPU]) as profiler:
+    with (
+        no_garbage_collection(),
+        _labelled(model.encoder),
+        profile(activities=[ProfilerActivity.CPU]) as profiler,
+    ):
         for batch in batches:
             training_step(model, batch)
     events = [event for event in profiler.events() or [] if not event.is_async]
@@ -79,7 +83,7 @@ def profile_step(model: Model, batches: Sequence[Batch]) -> Profile:
 
 
 class _Sums:
-    """Times by name."""
+    """Sums of times by name."""
 
     def __init__(self) -> None:
         self.forward: dict[str, float] = defaultdict(float)
@@ -99,9 +103,9 @@ class _Sums:
 
 
 def _forward_slots(events: Sequence[Any]) -> dict[int, str]:
-    """The slot in which each node of the graph was made, by its sequence number.
+    """The slot whose forward pass created each autograd node, by the node's sequence number.
 
-    Several operations see the same number: the last one made the node.
+    Several operations carry the same number: the last one created the node.
     """
     found: dict[int, tuple[float, str]] = {}
     for event in events:
@@ -113,7 +117,7 @@ def _forward_slots(events: Sequence[Any]) -> dict[int, str]:
 
 
 def _slot(event: Any, by_sequence: dict[int, str]) -> str:
-    """The innermost slot around an event; in the backward pass, that of the operation whose gradient it makes."""
+    """The innermost slot around an event; in the backward pass, that of the forward operation."""
     while event is not None:
         if event.name.startswith(_LABEL):
             return str(event.name.removeprefix(_LABEL))
@@ -124,29 +128,30 @@ def _slot(event: Any, by_sequence: dict[int, str]) -> str:
 
 
 def _ancestor(event: Any, name: str) -> Any:
+    """The event itself or the innermost one around it whose name begins so; ``None`` if there is none."""
     while event is not None and not event.name.startswith(name):
         event = event.cpu_parent
     return event
 
 
-def _belonging(near: Neighbourhood) -> Neighbourhood:
-    """The same neighbourhood; what it is asked for belongs to its retriever, whoever asks."""
+def _attributed(near: Neighbourhood) -> Neighbourhood:
+    """The same neighbourhood; calls of its methods count as the retriever's time, whoever calls."""
     for name in ("left", "right", "window", "stacked"):
-        setattr(near, name, _labelling(getattr(near, name)))
+        setattr(near, name, _recorded(getattr(near, name)))
     return near
 
 
-def _labelling(ask: Callable[..., Any]) -> Callable[..., Any]:
-    def asked(*question: Any) -> Any:
+def _recorded(method: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
         with record_function(_LABEL + "retriever"):
-            return ask(*question)
+            return method(*args)
 
-    return asked
+    return call
 
 
 @contextlib.contextmanager
 def _labelled(encoder: nn.Module) -> Iterator[None]:
-    """A block in which the profiler is told which slot is at work."""
+    """A block in which every slot of the encoder marks its forward passes for the profiler."""
     handles = []
     running: list[Any] = []
 
@@ -154,16 +159,18 @@ def _labelled(encoder: nn.Module) -> Iterator[None]:
         running.append(record_function(_LABEL + label))
         running[-1].__enter__()
 
-    def leave(output: Any) -> Any:
+    def leave(label: str, output: Any) -> Any:
         running.pop().__exit__(None, None, None)
-        return _belonging(output) if isinstance(output, Neighbourhood) else output
+        return _attributed(output) if label == "retriever" else output
 
     for slot in ("encoder", *ENCODER_PARTS):
         module = encoder if slot == "encoder" else getattr(encoder, slot, None)
         if isinstance(module, nn.Module):
             label = ENGINE if slot == "encoder" else slot
             handles.append(module.register_forward_pre_hook(lambda m, args, label=label: enter(label)))
-            handles.append(module.register_forward_hook(lambda m, args, output: leave(output)))
+            handles.append(
+                module.register_forward_hook(lambda m, args, output, label=label: leave(label, output))
+            )
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Timing contenders against each other: in turns, so that whatever slows the machine down slows down all."""
+"""Interleaved timing: contenders take turns, so that a slow spell of the machine slows down all of them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ Job = Callable[[], Any]
 class Timed:
     """The times of one contender."""
 
-    #: Of each job, by repeat. A repeat that was not finished is left out, unless it is the first.
+    #: Seconds by repeat and job. An unfinished repeat is left out, unless it is the first.
     seconds: list[list[float]] = field(factory=list)
-    #: What each job gave when it was done first.
+    #: What each job returned in the first repeat.
     results: list[Any] = field(factory=list)
-    #: Whether it took too long to be measured as often as the others.
+    #: Whether the time limit left it with fewer repeats or jobs than asked for.
     cut: bool = False
-    #: Seconds of the clock, and those of the processor in all threads, over everything that was timed.
-    spent: float = 0.0
-    busy: float = 0.0
+    #: Wall-clock seconds, and CPU seconds of all threads, over everything that was timed.
+    wall: float = 0.0
+    cpu: float = 0.0
 
     @property
     def jobs(self) -> int:
-        """How many different ones were timed."""
+        """How many different jobs were timed."""
         return len(self.seconds[0]) if self.seconds else 0
 
     @property
     def processor(self) -> float | None:
-        """The time of the processor by the time of the clock: below 1, it had to wait for something else."""
-        return self.busy / self.spent if self.spent else None
+        """CPU seconds per wall-clock second: below 1, the process had to wait for something else."""
+        return self.cpu / self.wall if self.wall else None
 
     def totals(self, jobs: int | None = None) -> list[float]:
-        """Of each repeat, over the first so many jobs."""
+        """The seconds of each repeat, over all jobs or the first so many."""
         return [sum(times[:jobs]) for times in self.seconds]
 
 
@@ -49,16 +49,16 @@ def interleave(
     repeats: int,
     limit: float = math.inf,
     *,
-    settle: Callable[[], None] = lambda: None,
+    synchronize: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.perf_counter,
     done: Callable[[int], None] = lambda number: None,
 ) -> dict[str, Timed]:
-    """Time every contender on its jobs: job by job all of them in turn, each time beginning with another.
+    """The times of every contender on its jobs. For each job all contenders take a turn, in rotating order.
 
-    :param limit: seconds that a contender may spend on one repeat. When it has spent them it is not asked again: it
-        has fewer repeats then, or only some of the jobs.
-    :param settle: called before the clock is read, to wait for a device.
-    :param done: is told of jobs that were done, or will not be.
+    :param limit: seconds that a contender may spend on one repeat. One that exceeds them is not run again, so it has
+        fewer repeats, or only some of the jobs.
+    :param synchronize: called before the clock is read, to wait for a device.
+    :param done: called with 1 for each job that was run or left out.
     """
     timed = {name: Timed() for name in contenders}
     length = max(map(len, contenders.values()), default=0)
@@ -70,9 +70,9 @@ def interleave(
                 done(1)
                 if timed[name].cut or number >= len(contenders[name]):
                     continue
-                seconds, busy, result = _time(contenders[name][number], settle, clock)
-                timed[name].spent += seconds
-                timed[name].busy += busy
+                seconds, cpu, result = _time(contenders[name][number], synchronize, clock)
+                timed[name].wall += seconds
+                timed[name].cpu += cpu
                 current[name].append(seconds)
                 if repeat == 0:
                     timed[name].results.append(result)
@@ -80,7 +80,7 @@ def interleave(
         for name, seconds_ in current.items():
             if seconds_ and (repeat == 0 or len(seconds_) == timed[name].jobs):
                 timed[name].seconds.append(seconds_)
-    for record in timed.values():  # one that was slow in the last job of the last repeat has missed nothing
+    for record in timed.values():  # not cut if the limit was exceeded by the very last job
         record.cut = record.cut and (len(record.seconds) < repeats or record.jobs < length)
     return timed
 
@@ -90,19 +90,19 @@ def _rotated(names: list[str], by: int) -> list[str]:
     return names[by:] + names[:by]
 
 
-def _time(job: Job, settle: Callable[[], None], clock: Callable[[], float]) -> tuple[float, float, Any]:
-    """Seconds of the clock, seconds of the processor, and the result."""
-    with no_collection():
-        settle()
-        busy, began = time.process_time(), clock()
+def _time(job: Job, synchronize: Callable[[], None], clock: Callable[[], float]) -> tuple[float, float, Any]:
+    """Wall-clock seconds, CPU seconds, and the result."""
+    with no_garbage_collection():
+        synchronize()
+        cpu, began = time.process_time(), clock()
         result = job()
-        settle()
-        return clock() - began, time.process_time() - busy, result
+        synchronize()
+        return clock() - began, time.process_time() - cpu, result
 
 
 @contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """A block in which Python does not look for garbage."""
+def no_garbage_collection() -> Iterator[None]:
+    """A block in which Python's cyclic garbage collector does not run."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -112,8 +112,8 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def settling(device: str) -> Callable[[], None]:
-    """What waits until a device has done what it was told."""
+def synchronizer(device: str) -> Callable[[], None]:
+    """A function that waits until a device has finished its queued work; it does nothing for a CPU."""
     if device.startswith("cuda"):
         import torch
 
@@ -121,7 +121,7 @@ def settling(device: str) -> Callable[[], None]:
     return lambda: None
 
 
-def spread(values: Sequence[float]) -> tuple[float, float, float]:
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """The lower quartile, the median and the upper quartile."""
     if len(values) == 1:
         return values[0], values[0], values[0]
@@ -130,7 +130,7 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def ratio(one: Timed, other: Timed) -> float | None:
-    """How many times as long one takes as the other, on the jobs that both did."""
+    """The median time of one divided by that of the other, on the jobs that both did; ``None`` without any."""
     jobs = min(one.jobs, other.jobs)
     if not jobs:
         return None
@@ -138,7 +138,7 @@ def ratio(one: Timed, other: Timed) -> float | None:
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:
-    """The p of values ~ sizes ** p, by least squares between the logarithms; nothing from fewer than two sizes."""
+    """The p of values ~ sizes ** p, by linear regression in log-log space; ``None`` from fewer than two sizes."""
     if len(set(sizes)) < 2 or min(values) <= 0:
         return None
     x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]

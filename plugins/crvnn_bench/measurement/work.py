@@ -1,4 +1,4 @@
-"""What contenders do while they are measured."""
+"""The work that is timed: a training step, or a forward pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def perform(work: Work, model: Model, batch: Batch) -> Tensor:
 
 
 def training_step(model: Model, batch: Batch) -> Tensor:
-    """Forward, loss, backward. The weights stay as they are, so that every repeat does the same."""
+    """Forward pass, loss, backward pass: the recursion steps [B]. The weights do not change between repeats."""
     model.zero_grad()
     output = model(batch)
     output.loss(batch.labels).backward()  # type: ignore[no-untyped-call]
@@ -32,10 +32,10 @@ def training_step(model: Model, batch: Batch) -> Tensor:
 
 @torch.inference_mode()
 def forward(model: Model, batch: Batch) -> Tensor:
-    """Forward only."""
+    """Forward pass in inference mode: the recursion steps [B]."""
     return model(batch).encodings[0].steps
 
 
 def ready(work: Work, model: Model) -> Model:
-    """The model in the mode of the work."""
+    """The model in training mode for training steps, in evaluation mode for forward passes."""
     return model.train(work == "train")

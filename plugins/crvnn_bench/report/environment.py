@@ -1,4 +1,4 @@
-"""Where and when something was measured: a number without its machine says little."""
+"""The machine, the versions and the date that belong to a measurement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crvnn_bench.setup import Setup
 
 
 def environment(setup: Setup) -> dict[str, Any]:
-    """The machine, the versions, the threads, the seed and the date."""
+    """Hardware, versions, threads, seed and date as plain data, for the results of a measurement."""
     import torch
 
     from crvnn_core.kernels import in_use
@@ -37,7 +37,7 @@ def environment(setup: Setup) -> dict[str, Any]:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """What the processor is called."""
+    """The model name of the processor."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -47,7 +47,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def sentence(found: dict[str, Any]) -> str:
-    """The environment in a line."""
+    """The environment in one line, for tables and plots."""
     where = found.get("gpu") or found["cpu"]
     threads = f"{found['threads']} thread{'s' if found['threads'] != 1 else ''}"
     kernels = "native kernels" if found.get("kernels") else "no native kernels"

@@ -1,0 +1,58 @@
+"""Growth of time and memory with length."""
+
+import json
+
+import pytest
+
+from bench_cli import SMALL, run
+from crvnn_bench.experiments import lengths
+from crvnn_bench.measurement.memory import Peak
+
+
+def growing(monkeypatch, **powers):
+    """Let memory grow as asked for, without measuring anything."""
+    asked = []
+
+    def measured(request):
+        asked.append((request.contender, request.lengths.high))
+        return Peak(int(request.lengths.high ** powers[request.contender.replace("-", "_")]))
+
+    monkeypatch.setattr(lengths, "measure", measured)
+    return asked
+
+
+def test_a_contender_stops_before_it_would_take_more_memory_than_it_may(monkeypatch, contenders):
+    asked = growing(monkeypatch, crvnn=1, dense=2)
+    rows = list(
+        lengths.sweep(contenders, ["crvnn", "dense"], [8, 16, 32, 64], repeats=1, limit=60, memory=1000)
+    )
+    points = {(point.contender, point.length): point for row in rows for point in row}
+    assert [length for name, length in asked if name == "dense"] == [8, 16]
+    assert points["dense", 32].seconds is None
+    assert "stopped: it would take some" in points["dense", 64].note
+    assert points["crvnn", 64].seconds > 0
+    grown = lengths.exponents([point for row in rows for point in row])
+    assert grown["crvnn"]["memory"] == pytest.approx(1)
+    assert grown["dense"]["memory"] == pytest.approx(2)
+
+
+def test_a_process_that_ran_out_of_memory_is_no_error(monkeypatch, contenders):
+    monkeypatch.setattr(lengths, "measure", lambda request: Peak(None, note="out of memory"))
+    (row,) = lengths.sweep(contenders, ["crvnn"], [8], repeats=1, limit=60, memory=1000)
+    assert row[0].note == "stopped: out of memory"
+    assert lengths.exponents(row) == {"crvnn": {"time": None, "memory": None}}
+
+
+def test_lengths_are_measured_and_can_be_drawn(monkeypatch, tmp_path):
+    growing(monkeypatch, crvnn=1, crvnn_checkpointed=1)
+    saved = tmp_path / "lengths.json"
+    args = ("--length", 12, "--length", 24, "--depth", 2, "--repeats", 2, *SMALL, "-o", saved)
+    shown = run("lengths", "--contender", "crvnn", "--contender", "crvnn-checkpointed", *args).stdout
+    assert "n^1.00" in shown
+    assert "halting off, 2 steps" in shown
+    results = json.loads(saved.read_text())
+    assert (results["bench"], results["width"]) == ("lengths", 8)
+    assert [point["length"] for point in results["points"]] == [12, 12, 24, 24]
+    picture = tmp_path / "lengths.svg"
+    run("plot", saved, "-o", picture)
+    assert "crvnn-checkpointed" in picture.read_text()

@@ -1,0 +1,70 @@
+"""Peak memory, in this process and in fresh ones."""
+
+import pytest
+import torch
+
+from bench_cli import SMALL, answer
+from crvnn_bench.measurement.memory import Meter, Request, measure, read_request, tensor_peak
+from crvnn_bench.setup import Setup
+from crvnn_bench.workloads import Range
+from crvnn_core import CrvnnError
+
+
+def test_more_memory_is_measured_where_more_is_taken():
+    def peak(megabytes):
+        meter = Meter()
+        meter.begin()
+        torch.ones(megabytes * 2**18).sum()
+        return meter.peak() / 2**20
+
+    assert peak(200) >= 190
+    assert peak(64) <= 100
+
+
+def test_what_tensors_take_is_counted_to_the_byte_where_most_are_alive():
+    def job():
+        first = torch.ones(2**18)  # 1 MiB
+        second = first + first
+        del first
+        return second + second
+
+    assert tensor_peak(job) == 2 * 2**20
+
+
+def test_without_proc_the_highest_ever_is_taken(tmp_path):
+    meter = Meter(proc=tmp_path / "nothing")
+    meter.begin()
+    assert "ru_maxrss" in meter.method
+    assert meter.peak() >= 0
+
+
+def test_a_request_arrives_in_the_other_process_as_it_was():
+    request = Request(
+        setup=Setup(width=8, plugins=("mine.py",)),
+        contender="dense",
+        work="train",
+        lengths=Range(5, 9),
+        batch=2,
+    )
+    assert read_request(request.written()) == request
+
+
+def test_a_process_that_fails_is_quoted():
+    request = Request(
+        setup=Setup(weights="no/such/run"), contender="crvnn", work="train", lengths=Range(9, 9)
+    )
+    with pytest.raises(CrvnnError, match=r"memory of crvnn failed:[^$]*there is no such run directory"):
+        measure(request)
+
+
+def test_the_dense_engine_takes_more_memory_in_a_process_of_its_own():
+    found = answer("memory", "--weights", "untrained", "--lengths", 1000, *SMALL, "--contender", "crvnn", "--contender",
+                   "dense")  # fmt: skip
+    ours, theirs = found["entries"]
+    assert (ours["contender"], theirs["contender"]) == ("crvnn", "dense")
+    assert theirs["bytes"] > 2 * ours["bytes"] > 0
+    assert theirs["tensors"] > 2 * ours["tensors"] > 0
+    assert theirs["against"] == pytest.approx(theirs["bytes"] / ours["bytes"])
+    assert ours["steps"] == theirs["steps"] > 1
+    assert ours["tokens"] == 1000
+    assert "resident set" in ours["measured"]

@@ -1,0 +1,40 @@
+"""The time of a training step by slot and by operation."""
+
+import pytest
+
+from bench_cli import SMALL, run
+from crvnn_bench.measurement.profile import profile_step
+from crvnn_bench.workloads import Range, samples_of
+from crvnn_core.training.data import collate
+
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_")
+
+
+def test_a_profile_tells_forward_from_backward_in_every_slot(contenders):
+    model = contenders.build("crvnn").train()
+    hooks = sum(len(module._forward_hooks) for module in model.modules())
+    (group,) = samples_of(Range(12, 20), 1, 1, seed=0)
+    found = profile_step(model, [collate(group, model.vocabulary)])
+    slots = {share.name: share for share in found.slots}
+    assert {"retriever", "scorer", "decision", "cell", "halting", "engine"} <= slots.keys()
+    assert (
+        slots["retriever"].forward > 0
+    )  # with kernels, the gradient of neighbours is made within the scorer's
+    for slot in ("scorer", "cell"):
+        assert slots[slot].forward > 0
+        assert slots[slot].backward > 0
+    assert slots["halting"].backward == 0
+    assert sum(share.seconds for share in found.slots) == pytest.approx(found.seconds)
+    products = sum(share.calls for share in found.operations if share.name in PRODUCTS)
+    # Two of the cell and one of the scorer, and one gradient of each; those of weights are made together.
+    assert products >= 2 * 3 * slots["cell"].calls
+    assert sum(len(module._forward_hooks) for module in model.modules()) == hooks
+
+
+def test_the_profile_is_shown_as_two_tables():
+    shown = run(
+        "profile", "--weights", "untrained", "--lengths", 12, "--samples", 1, "--top", 3, *SMALL
+    ).stdout
+    assert "slot of crvnn" in shown
+    assert "operation of crvnn" in shown
+    assert "aten::" in shown

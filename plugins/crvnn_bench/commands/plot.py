@@ -1,4 +1,4 @@
-"""``crvnn bench plot``: the picture of ``crvnn bench lengths``."""
+"""``crvnn bench plot``: a plot of the results of ``crvnn bench lengths``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ import click
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The picture to write.",
+    help="The SVG file to write.",
 )
 def plot_command(results: Path, out: Path) -> None:
-    """Draw the RESULTS of 'crvnn bench lengths': time and memory against length, as SVG.
+    """Plot the RESULTS of 'crvnn bench lengths': time and memory against length, as SVG.
+
+    This needs matplotlib: pip install 'crvnn[plot]'.
 
     \b
     Examples:
@@ -29,4 +31,4 @@ def plot_command(results: Path, out: Path) -> None:
     from crvnn_core.files import write_atomically
 
     write_atomically(out, draw(read_results(results)))
-    click.echo(f"The picture is in {out}.")
+    click.echo(f"The plot is in {out}.")

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from crvnn_core.training.seeds import RunOutcomes, resume_training, train_seeds
     from crvnn_core.training.trainer import Outcome, train
     from crvnn_core.trees import Tree
+    from crvnn_core.trees.evaluation import TreeScores, score_trees
 
 _LAZY = {
     "spec.assembly": ("Assembly", "assemble"),
@@ -83,6 +84,7 @@ _LAZY = {
     "training.seeds": ("RunOutcomes", "resume_training", "train_seeds"),
     "training.trainer": ("Outcome", "train"),
     "trees": ("Tree",),
+    "trees.evaluation": ("TreeScores", "score_trees"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 
@@ -126,6 +128,7 @@ __all__ = [
     "Trained",
     "TrainedModel",
     "Tree",
+    "TreeScores",
     "UnknownNameError",
     "assemble",
     "batches",
@@ -137,6 +140,7 @@ __all__ = [
     "read_catalog",
     "read_spec",
     "resume_training",
+    "score_trees",
     "set_progress",
     "train",
     "train_seeds",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,15 @@ from crvnn_core.cli.session import (
 )
 
 if TYPE_CHECKING:
-    from crvnn_core.inference.trained import Prediction, Trained
+    from crvnn_core.inference.texts import Text
+    from crvnn_core.inference.trained import Prediction
+    from crvnn_core.interfaces import Task
 
 
 hard_option = click.option(
-    "--hard", is_flag=True, help="Decide for real and compose along one tree, n - 1 times for n tokens."
+    "--hard",
+    is_flag=True,
+    help="Hard inference: binary decisions, n - 1 compositions of n tokens along one tree.",
 )
 
 data_option = click.option(
@@ -68,7 +72,7 @@ def eval_command(
 ) -> None:
     """Measure the model in the directory RUN (or an installed one, by name): accuracy in all and by group.
 
-    With --hard it is measured twice: softly, as it was trained, and with hard decisions.
+    With --hard it is measured twice: with soft decisions, as it was trained, and with hard ones.
 
     \b
     Examples:
@@ -121,12 +125,13 @@ def predict_command(
 
     expect_texts(texts, file)
     trained = load(run, session.catalog)
-    asked = questions(texts, file, trained)
-    answers = trained.predict(asked, hard=hard)
+    questions = read_questions(texts, file, trained.task)
+    answers = trained.predict(questions, hard=hard)
+    pairs = zip(questions, answers, strict=True)
     if as_json:
-        print_json([_plain(question, answer) for question, answer in zip(asked, answers, strict=True)])
+        print_json([{"text": question, **answer.plain()} for question, answer in pairs])
         return
-    for question, answer in zip(asked, answers, strict=True):
+    for question, answer in pairs:
         _show(question, answer, trees)
 
 
@@ -136,46 +141,15 @@ def expect_texts(texts: Sequence[str], file: Any) -> None:
         raise click.UsageError("give texts, or a file of them with --file.")
 
 
-def questions(texts: Sequence[str], file: Any, trained: Trained) -> list[str | tuple[str, str]]:
+def read_questions(texts: Sequence[str], file: Any, task: Task) -> list[Text]:
     """The texts of the command line or of a file, two by two for a task on pairs."""
-    from crvnn_core.inference.trained import pair_texts
+    from crvnn_core.inference.texts import pair_texts, read_texts
 
-    return list(_from_file(file, trained)) if file is not None else pair_texts(texts, trained.task)
-
-
-def _from_file(file: Any, trained: Trained) -> Iterator[str | tuple[str, str]]:
-    from crvnn_core.errors import InputError
-
-    try:
-        lines = list(file)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file.name}: this is not UTF-8 text: {error}") from None
-    if not lines:
-        raise InputError(f"{file.name}: there are no texts in it")
-    for number, line in enumerate(lines, 1):
-        line = line.rstrip("\r\n")
-        if not line.strip():
-            raise InputError(f"{file.name}:{number}: the line is empty")
-        if trained.task.arity == 1:
-            yield line
-            continue
-        one, tab, two = line.partition("\t")
-        if not tab or not one.strip() or not two.strip():
-            raise InputError(f"{file.name}:{number}: expected two texts with a tab between them")
-        yield one, two
+    return pair_texts(texts, task) if file is None else read_texts(file, task, file.name)
 
 
-def _show(question: str | tuple[str, str], answer: Prediction, trees: bool) -> None:
+def _show(question: Text, answer: Prediction, trees: bool) -> None:
     text = question if isinstance(question, str) else "  |  ".join(question)
     click.echo(f"{answer.label}\t{answer.probabilities[answer.label]:.1%}\t{text}")
     for tree in answer.trees if trees else ():
         click.echo(f"\t{tree if tree is not None else 'this encoder shows no tree'}")
-
-
-def _plain(question: str | tuple[str, str], answer: Prediction) -> dict[str, Any]:
-    return {
-        "text": question,
-        "label": answer.label,
-        "probabilities": answer.probabilities,
-        "trees": [str(tree) if tree is not None else None for tree in answer.trees],
-    }

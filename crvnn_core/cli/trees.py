@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,12 +20,10 @@ from crvnn_core.cli.session import (
 )
 
 if TYPE_CHECKING:
-    from crvnn_core.inference.trained import Trained
-    from crvnn_core.interfaces import Example, Task
-    from crvnn_core.trees import Tree
-    from crvnn_core.trees.scoring import Sentence
+    from crvnn_core.trees.evaluation import TreeScores
+    from crvnn_core.trees.scoring import Score
 
-_KINDS = ("", ", hard")  # what the trees of soft and of hard decisions have behind the name of their run
+_COLUMNS = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituents": "own"}
 
 
 @click.command("trees")
@@ -35,7 +33,7 @@ _KINDS = ("", ", hard")  # what the trees of soft and of hard decisions have beh
 @click.option("--examples", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of a split that is made at random.")
 @task_option
-@click.option("--hard", is_flag=True, help="Score the trees of hard decisions as well.")
+@click.option("--hard", is_flag=True, help="Score the trees of hard inference as well.")
 @json_option
 @plugin_option
 @pass_session
@@ -68,6 +66,7 @@ def trees_command(
       crvnn trees listops --data my-expressions.tsv --hard --json
     """
     from crvnn_core.inference.trained import load
+    from crvnn_core.trees.evaluation import score_trees
 
     if data is not None and split is not None:
         raise click.UsageError("give --data or --split, not both.")
@@ -78,103 +77,44 @@ def trees_command(
     name = str(data) if data is not None else split or first.task.splits[-1]
     rows = first.examples(path=data) if data is not None else first.examples(name, seed=seed)
     rows = rows[:examples]
-    found = [
-        [_found(models[run], rows, run, kind) for run in runs]
-        for kind in ((False, True) if hard else (False,))
-    ]
-    result = _result(first.task, rows, runs, found)
+    with counting(len(models) * len(rows) * (1 + hard), "parsing") as done:
+        result = score_trees(models, rows, hard=hard, done=done)
     if as_json:
-        print_json({"runs": list(runs), "data": name, "examples": len(rows), **result})
+        print_json({"runs": list(runs), "data": name, "examples": len(rows), **result.plain()})
     else:
-        _show(result, name, len(rows))
+        _show(result, runs, name, len(rows))
 
 
-def _found(trained: Trained, rows: Sequence[Example], run: str, hard: bool) -> list[Tree]:
-    """One run's trees of all sequences."""
-    from crvnn_core.errors import CrvnnError
-
-    if any(len(row.sequences) != trained.task.arity for row in rows):
-        raise CrvnnError(
-            f"{run}: its task takes {trained.task.arity} texts at a time, the first run's does not"
-        )
-    try:
-        with counting(len(rows), f"parsing with {run}") as done:
-            return [tree for trees in trained.trees(rows, done, hard=hard) for tree in trees]
-    except CrvnnError as error:
-        raise CrvnnError(f"{run}: {error}") from None
-
-
-def _result(
-    task: Task, rows: Sequence[Example], runs: Sequence[str], found: Sequence[Sequence[list[Tree]]]
-) -> dict[str, Any]:
-    """Everything that was measured; ``found`` has the trees of each run, and those of hard decisions."""
-    from crvnn_core.errors import CrvnnError
-    from crvnn_core.trees.baselines import BASELINES
-    from crvnn_core.trees.scoring import agreement, score
-
-    sentences = _sentences(task, rows)
-    if not any(sentences) and len(runs) == 1:
-        raise CrvnnError(
-            "nobody has said which trees are right: the task has no gold trees for these examples. "
-            "With several runs, their agreement can be measured."
-        )
-    known = [sentence for sentence in sentences if sentence is not None]
-    trees = {
-        f"{run}{kind}": [tree for tree, sentence in zip(row, sentences, strict=True) if sentence is not None]
-        for kind, kinds in zip(_KINDS, found, strict=False)
-        for run, row in zip(runs, kinds, strict=True)
-    }
-    trees |= {name: [make(sentence.gold.tokens) for sentence in known] for name, make in BASELINES.items()}
-    scores = {name: score(row, known).plain() for name, row in trees.items()} if known else {}
-    result: dict[str, Any] = {
-        "sequences": len(sentences),
-        "without gold tree": len(sentences) - len(known),
-        "too short": sum(not sentence.counts for sentence in known),
-        "scores": scores,
-    }
-    if len(runs) > 1:
-        result |= {f"agreement{kind}": agreement(kinds) for kind, kinds in zip(_KINDS, found, strict=False)}
-    return result
-
-
-def _sentences(task: Task, rows: Sequence[Example]) -> list[Sentence | None]:
-    from crvnn_core.trees.scoring import gold_sentences
-
-    return [sentence for row in rows for sentence in gold_sentences(task, row)]
-
-
-def _show(result: dict[str, Any], name: str, examples: int) -> None:
-    columns = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituents": "own"}
-    scores: dict[str, dict[str, Any]] = result["scores"]
-    shown = [key for key in columns if any(row[key] is not None for row in scores.values())]
-    counted = next(iter(scores.values()))["sentences"] if scores else 0
+def _show(result: TreeScores, runs: Sequence[str], name: str, examples: int) -> None:
+    soft = {run: result.scores[run] for run in runs if run in result.scores}
+    hard = {f"{run}, hard": score for run, score in result.scores_hard.items()}
+    scores = {**soft, **hard, **result.scores}  # baselines last
+    counted = next(iter(scores.values())).sentences if scores else 0
     if counted:
-        table = [
-            [run, *(_percent(row[key]) for key in shown), f"{row['depth']:.1f}"]
-            for run, row in scores.items()
-        ]
-        heads = ["trees", *(columns[key] for key in shown), "depth"]
-        print_table(heads, table, right=range(1, len(heads)))
+        _show_scores(scores)
     if scores:
-        click.echo(_told(result, name, examples, counted))
-    for kind in _KINDS:
-        if f"agreement{kind}" in result:
-            share = _percent(result[f"agreement{kind}"]) or "nothing to compare"
-            click.echo(f"agreement{kind}, the mean F1 of every two runs: {share}")
+        left_out = {
+            "of fewer than 3 tokens": result.too_short,
+            "without a gold tree": result.without_gold_tree,
+        }
+        listed = ", ".join(f"{number:,} {words}" for words, number in left_out.items() if number)
+        tail = f"; left out: {listed}" if listed else ""
+        click.echo(f"{name}: {counted:,} of {result.sequences:,} sequences in {examples:,} examples{tail}")
+    if len(runs) > 1:
+        click.echo(f"agreement, the mean F1 of every two runs: {_percent(result.agreement)}")
+    if len(runs) > 1 and (hard or result.agreement_hard is not None):
+        click.echo(f"agreement, hard, the mean F1 of every two runs: {_percent(result.agreement_hard)}")
 
 
-def _told(result: dict[str, Any], name: str, examples: int, counted: int) -> str:
-    left_out = [
-        f"{result[key]:,} {words}"
-        for key, words in (
-            ("too short", "of fewer than 3 tokens"),
-            ("without gold tree", "without a gold tree"),
-        )
-        if result[key]
+def _show_scores(scores: dict[str, Score]) -> None:
+    shown = [key for key in _COLUMNS if any(getattr(score, key) is not None for score in scores.values())]
+    table = [
+        [run, *(_percent(getattr(score, key), "") for key in shown), f"{score.depth:.1f}"]
+        for run, score in scores.items()
     ]
-    tail = f"; left out: {', '.join(left_out)}" if left_out else ""
-    return f"{name}: {counted:,} of {result['sequences']:,} sequences in {examples:,} examples{tail}"
+    heads = ["trees", *(_COLUMNS[key] for key in shown), "depth"]
+    print_table(heads, table, right=range(1, len(heads)))
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}"
+def _percent(share: float | None, missing: str = "nothing to compare") -> str:
+    return missing if share is None else f"{share:.1%}"

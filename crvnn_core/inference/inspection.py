@@ -10,7 +10,8 @@ import torch
 from attrs import frozen
 
 from crvnn_core.errors import InputError
-from crvnn_core.inference.trained import Text, Trained
+from crvnn_core.inference.texts import Text
+from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoding
 from crvnn_core.trees import Tree, trees_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -12,6 +13,7 @@ from crvnn_core.errors import CrvnnError, InputError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.inference.model import Model, expect_hard_inference
+from crvnn_core.inference.texts import Text
 from crvnn_core.inference.weights import load_weights, saved_weights
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.runs.directory import RunDirectory, find_run
@@ -23,9 +25,6 @@ from crvnn_core.training.data import UNKNOWN, checked, split_examples
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
 from crvnn_core.trees import Tree, trees_of
-
-#: A text, or two of them for a task on pairs.
-Text = str | tuple[str, str]
 
 
 @frozen
@@ -41,6 +40,11 @@ class Prediction:
     def tree(self) -> Tree | None:
         """The tree of the (first) sequence."""
         return self.trees[0]
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON; trees in brackets."""
+        trees = [None if tree is None else str(tree) for tree in self.trees]
+        return {"label": self.label, "probabilities": self.probabilities, "trees": trees}
 
 
 @frozen(eq=False)
@@ -146,15 +150,6 @@ class Trained:
             by_class = dict(zip(self.task.classes, chances, strict=True))
             found.append(Prediction(max(by_class, key=by_class.__getitem__), by_class, shown))
         return found
-
-
-def pair_texts(texts: Sequence[str], task: Task) -> list[Text]:
-    """Texts as ``Trained.predict`` takes them: as they are, or two by two for a task on pairs."""
-    if task.arity == 1:
-        return list(texts)
-    if len(texts) % 2:
-        raise InputError(f"the task is about pairs of texts; {len(texts)} cannot be paired")
-    return list(zip(texts[::2], texts[1::2], strict=True))
 
 
 def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()) -> Trained:

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 Spans = frozenset[tuple[int, int]]
 
-#: Sentences with fewer tokens have one tree only.
+#: Sentences of fewer tokens have only one tree.
 SHORTEST = 3
 
 
 @frozen
 class Sentence:
-    """A sentence to be scored: its gold tree, and the spans it has by itself where the rest is a convention."""
+    """A sentence to score: its gold tree, and those spans of it that are no convention (``Task.constituents``)."""
 
     gold: Tree
     constituents: Spans | None = None
 
     @property
-    def counts(self) -> bool:
-        """Whether it has more than one tree."""
-        return len(self.gold.tokens) >= SHORTEST
+    def too_short(self) -> bool:
+        """Whether it has only one tree, so that there is nothing to score."""
+        return len(self.gold.tokens) < SHORTEST
 
 
 def gold_sentences(task: Task, example: Example) -> tuple[Sentence | None, ...]:
@@ -60,21 +60,23 @@ class Score:
         return asdict(self)
 
 
-def telling(tree: Tree) -> Spans:
-    """The spans of a tree that not every tree has."""
+def nontrivial_spans(tree: Tree) -> Spans:
+    """The spans of a tree that not every tree over its tokens has."""
     return tree.spans() - {(0, len(tree.tokens))}
 
 
 def f1(one: Tree, two: Tree) -> float:
     """Unlabelled F1 of the spans of two trees over the same tokens, three at least."""
-    mine, theirs = telling(one), telling(two)
+    mine, theirs = nontrivial_spans(one), nontrivial_spans(two)
     return 2 * len(mine & theirs) / (len(mine) + len(theirs))
 
 
 def score(trees: Sequence[Tree], sentences: Sequence[Sentence]) -> Score:
     """Trees against the gold ones of the same sentences."""
-    scored = [(tree, sentence) for tree, sentence in zip(trees, sentences, strict=True) if sentence.counts]
-    pairs = [(telling(tree), telling(sentence.gold)) for tree, sentence in scored]
+    scored = [
+        (tree, sentence) for tree, sentence in zip(trees, sentences, strict=True) if not sentence.too_short
+    ]
+    pairs = [(nontrivial_spans(tree), nontrivial_spans(sentence.gold)) for tree, sentence in scored]
     shared = [len(mine & gold) for mine, gold in pairs]
     sizes = [len(mine) + len(gold) for mine, gold in pairs]
     own = [

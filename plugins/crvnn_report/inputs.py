@@ -8,7 +8,8 @@ from attrs import frozen
 
 from crvnn_core.errors import InputError
 from crvnn_core.inference.inspection import Inspection, inspect
-from crvnn_core.inference.trained import Text, Trained, pair_texts
+from crvnn_core.inference.texts import Text, pair_texts
+from crvnn_core.inference.trained import Trained
 from crvnn_core.trees.scoring import Sentence, gold_sentences
 from crvnn_report.models import VariantModel
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from crvnn_core.errors import CrvnnError, InputError, UnknownNameError
-from crvnn_core.inference.trained import Text, Trained
+from crvnn_core.inference.texts import Text
+from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example
 from crvnn_core.training.data import example_length
 from crvnn_report.models import VariantModel

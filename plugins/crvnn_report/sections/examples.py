@@ -10,7 +10,7 @@ from markupsafe import Markup
 from crvnn_core.inference.inspection import InspectedSequence, Inspection
 from crvnn_core.runs.comparison import percent
 from crvnn_core.trees.formats.svg import svg
-from crvnn_core.trees.scoring import Sentence, telling
+from crvnn_core.trees.scoring import Sentence, nontrivial_spans
 from crvnn_core.trees.tree import Tree
 from crvnn_report.charts.matrix import Matrix
 from crvnn_report.inputs import Input
@@ -91,7 +91,7 @@ def _agreement(name: str, first: Inspection | str, inspection: Inspection) -> st
     trees = [[each.tree for each in one.sequences if each.tree is not None] for one in (first, inspection)]
     if not all(trees) or [tree.tokens for tree in trees[0]] != [tree.tokens for tree in trees[1]]:
         return ""
-    spans = [[telling(tree) for tree in one] for one in trees]
+    spans = [[nontrivial_spans(tree) for tree in one] for one in trees]
     common = sum(len(one & two) for one, two in zip(*spans, strict=True))
     every = sum(map(len, spans[0]))
     return f"Constituents shared with {name}: {common} of {every}." if every else ""
@@ -99,9 +99,9 @@ def _agreement(name: str, first: Inspection | str, inspection: Inspection) -> st
 
 def _gold_agreement(tree: Tree, gold: Sentence | None) -> str:
     """How many constituents of the gold tree a tree has; the whole input, which every tree has, is not counted."""
-    if gold is None or not gold.counts or gold.gold.tokens != tree.tokens:
+    if gold is None or gold.too_short or gold.gold.tokens != tree.tokens:
         return ""
-    found, right = telling(tree), telling(gold.gold)
+    found, right = nontrivial_spans(tree), nontrivial_spans(gold.gold)
     if found == right:
         return "This is the gold tree."
     text = f"Constituents of the gold tree: {len(found & right)} of {len(right)}"

@@ -1,0 +1,106 @@
+"""How well the trees of trained models agree with gold trees, and with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import asdict, field, frozen
+
+from crvnn_core.errors import CrvnnError
+from crvnn_core.trees.baselines import BASELINES
+from crvnn_core.trees.scoring import Score, agreement, gold_sentences, score
+
+if TYPE_CHECKING:
+    from crvnn_core.inference.trained import Trained
+    from crvnn_core.interfaces import Example
+    from crvnn_core.trees.tree import Tree
+
+
+@frozen(kw_only=True)
+class TreeScores:
+    """Scores of the trees of one run or several on the same examples."""
+
+    sequences: int
+    #: Sequences that the task has no gold tree of.
+    without_gold_tree: int
+    #: Sequences of fewer than three tokens, which have only one tree.
+    too_short: int
+    #: Against gold trees, by run and then by baseline; empty if no sequence has a gold tree.
+    scores: Mapping[str, Score]
+    #: The same of hard inference, by run; empty if it was not asked for.
+    scores_hard: Mapping[str, Score] = field(factory=dict)
+    #: The mean F1 of every two runs; ``None`` for one run, or if all sequences are too short.
+    agreement: float | None = None
+    agreement_hard: float | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def score_trees(
+    models: Mapping[str, Trained],
+    examples: Sequence[Example],
+    *,
+    hard: bool = False,
+    done: Callable[[int], None] | None = None,
+) -> TreeScores:
+    """Score the trees of models as ``crvnn trees`` does: against gold trees, beside baselines, against each other.
+
+    :param models: by a name for messages and results. The first one's task says which trees are gold.
+    :param examples: for all models alike.
+    :param hard: score the trees of hard inference as well.
+    :param done: is called with the number of examples after each batch of each model.
+    """
+    task = next(iter(models.values())).task
+    sentences = [sentence for example in examples for sentence in gold_sentences(task, example)]
+    known = [sentence for sentence in sentences if sentence is not None]
+
+    def against_gold(trees: Sequence[Tree]) -> Score:
+        scored = [tree for tree, sentence in zip(trees, sentences, strict=True) if sentence is not None]
+        return score(scored, known)
+
+    soft = {name: _trees(name, model, examples, False, done) for name, model in models.items()}
+    hardened = (
+        {name: _trees(name, model, examples, True, done) for name, model in models.items()} if hard else {}
+    )
+    if not any(sentences) and len(models) == 1:
+        raise CrvnnError(
+            "the task has no gold trees for these examples, so there is nothing to score the trees against. "
+            "With several runs, their agreement can be measured."
+        )
+    scores, scores_hard = {}, {}
+    if known:
+        scores = {name: against_gold(trees) for name, trees in soft.items()}
+        scores |= {
+            name: score([make(sentence.gold.tokens) for sentence in known], known)
+            for name, make in BASELINES.items()
+        }
+        scores_hard = {name: against_gold(trees) for name, trees in hardened.items()}
+    return TreeScores(
+        sequences=len(sentences),
+        without_gold_tree=len(sentences) - len(known),
+        too_short=sum(sentence.too_short for sentence in known),
+        scores=scores,
+        scores_hard=scores_hard,
+        agreement=agreement(list(soft.values())),
+        agreement_hard=agreement(list(hardened.values())),
+    )
+
+
+def _trees(
+    name: str,
+    model: Trained,
+    examples: Sequence[Example],
+    hard: bool,
+    done: Callable[[int], None] | None,
+) -> list[Tree]:
+    """A model's trees of all sequences; errors name the model."""
+    arity = model.task.arity
+    if any(len(example.sequences) != arity for example in examples):
+        raise CrvnnError(f"{name}: its task takes {arity} texts at a time, the first run's does not")
+    try:
+        return [tree for trees in model.trees(examples, done, hard=hard) for tree in trees]
+    except CrvnnError as error:
+        raise CrvnnError(f"{name}: {error}") from None

@@ -1,0 +1,112 @@
+"""Trees of a user's texts: parsed by a trained model, and written to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from crvnn_core.errors import InputError
+from crvnn_core.files import write_atomically
+from crvnn_core.trees.tree import Tree
+
+if TYPE_CHECKING:
+    from crvnn_core.inference.texts import Text
+    from crvnn_core.inference.trained import Trained
+
+#: The most tokens of a text that ``parse`` takes: longer trees take minutes and cannot be read.
+MOST_TOKENS = 5000
+#: Formats in which a tree is one line, so that a file can hold several.
+ONE_LINE = ("brackets", "nested", "json", "nltk")
+_SUFFIXES = {
+    ".svg": "svg",
+    ".tex": "latex",
+    ".json": "json",
+    ".jsonl": "json",
+    ".txt": "brackets",
+    ".ptb": "nltk",
+    ".mrg": "nltk",
+}
+
+
+@frozen
+class Parse:
+    """The tree of a text, or of both texts of a pair."""
+
+    text: Text
+    trees: tuple[Tree, ...]
+    #: For each tree the positions of tokens outside the model's vocabulary.
+    unknown: tuple[frozenset[int], ...]
+
+    @property
+    def unknown_tokens(self) -> list[str]:
+        """The tokens outside the model's vocabulary."""
+        pairs = zip(self.trees, self.unknown, strict=True)
+        return [tree.tokens[place] for tree, places in pairs for place in sorted(places)]
+
+    def written(self, form: str) -> list[str]:
+        """Each tree in one of the ``FORMATS``."""
+        pairs = zip(self.trees, self.unknown, strict=True)
+        return [tree.to(form, unknown=places).rstrip("\n") for tree, places in pairs]
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        pairs = zip(self.trees, self.unknown, strict=True)
+        trees = [{"brackets": str(tree), **tree.plain(), "unknown": sorted(places)} for tree, places in pairs]
+        return {"text": self.text, "trees": trees}
+
+
+def parse(
+    trained: Trained,
+    texts: Sequence[Text],
+    *,
+    hard: bool = False,
+    done: Callable[[int], None] | None = None,
+) -> list[Parse]:
+    """The tree along which a model composes each text, as ``crvnn parse`` shows it.
+
+    :param texts: pairs of texts for a task on pairs.
+    :param hard: hard inference: binary decisions, composition along one tree.
+    :param done: is called with the number of texts after each batch.
+    """
+    examples = [trained.question(text, number) for number, text in enumerate(texts)]
+    for number, example in enumerate(examples, 1):
+        longest = max(map(len, example.sequences))
+        if longest > MOST_TOKENS:
+            raise InputError(f"text {number} has {longest:,} tokens; up to {MOST_TOKENS:,} can be parsed")
+    found = trained.trees(examples, done, hard=hard)
+    return [
+        Parse(text, trees, tuple(trained.unknown(tree.tokens) for tree in trees))
+        for text, trees in zip(texts, found, strict=True)
+    ]
+
+
+def format_of(path: Path) -> str:
+    """The format that the suffix of a file's name stands for."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise InputError(
+            f"{path}: the suffix stands for no format of trees. Known are {' '.join(_SUFFIXES)}; "
+            "with --format, any name will do."
+        )
+    return _SUFFIXES[path.suffix.lower()]
+
+
+def write_parses(parses: Sequence[Parse], path: Path, form: str) -> list[Path]:
+    """Write trees to a file and return its path.
+
+    Several trees in a format that is not ``ONE_LINE`` go to numbered files (``tree-1.svg``, ...), all of which are
+    returned.
+    """
+    trees = [tree for parse in parses for tree in parse.written(form)]
+    if form == "json" and path.suffix.lower() == ".json" and len(trees) > 1:
+        files = {path: "[\n" + ",\n".join(trees) + "\n]"}  # a .json file holds one value
+    elif len(trees) == 1 or form in ONE_LINE:
+        files = {path: "\n".join(trees)}
+    else:
+        numbered = enumerate(trees, 1)
+        files = {path.with_name(f"{path.stem}-{number}{path.suffix}"): tree for number, tree in numbered}
+    for file, text in files.items():
+        write_atomically(file, f"{text}\n")
+    return list(files)

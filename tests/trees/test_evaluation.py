@@ -1,0 +1,34 @@
+"""Scores of the trees of trained models, from Python."""
+
+import pytest
+
+from crvnn_core import CrvnnError, load, score_trees
+from crvnn_core.trees.baselines import BASELINES
+
+
+@pytest.fixture(scope="module")
+def guided():
+    return load("listops-guided", sets=["task.held_out=5", "task.test_max_tokens=12"])
+
+
+def test_scores_are_by_run_and_baseline_and_hard_ones_apart(guided):
+    told = []
+    examples = guided.examples("test")
+    found = score_trees({"mine": guided, "again": guided}, examples, hard=True, done=told.append)
+    assert list(found.scores) == ["mine", "again", *BASELINES]
+    assert list(found.scores_hard) == ["mine", "again"]
+    assert found.scores["mine"].exact == found.scores_hard["mine"].exact == 1
+    assert found.agreement == found.agreement_hard == 1
+    assert sum(told) == 4 * len(examples)
+    assert found.plain()["scores"]["mine"] == found.scores["mine"].plain()
+
+
+def test_one_run_agrees_with_no_other_and_is_not_parsed_hard_unless_asked(guided):
+    found = score_trees({"mine": guided}, guided.examples("test"))
+    assert (found.agreement, found.agreement_hard, found.scores_hard) == (None, None, {})
+
+
+def test_an_error_names_the_run(letters_run, small_catalog, guided):
+    letters = load(letters_run, small_catalog)
+    with pytest.raises(CrvnnError, match="no gold trees for these examples"):
+        score_trees({"letters": letters}, letters.examples("dev"))

@@ -145,7 +145,9 @@ def read_questions(texts: Sequence[str], file: Any, task: Task) -> list[Text]:
     """The texts of the command line or of a file, two by two for a task on pairs."""
     from crvnn_core.inference.texts import pair_texts, read_texts
 
-    return pair_texts(texts, task) if file is None else read_texts(file, task, file.name)
+    return (
+        pair_texts(texts, task) if file is None else read_texts(file, task, getattr(file, "name", "<stdin>"))
+    )
 
 
 def _show(question: Text, answer: Prediction, trees: bool) -> None:

@@ -40,7 +40,8 @@ def _modulations(decision):
     if decision == "sigmoid":
         return [[]]
     key = "form" if decision == "modulated" else "modulation"
-    return [[f'model.decision.{key}="{form}"'] for form in ("paper", "reference")]
+    forms = ("none", "paper") if decision == "sparsemax" else ("paper", "reference")
+    return [[f'model.decision.{key}="{form}"'] for form in forms]
 
 
 @torch.no_grad()

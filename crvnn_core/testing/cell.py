@@ -8,6 +8,7 @@ from torch import Tensor
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Cell
 from crvnn_core.testing.common import (
+    UNSAVED,
     WIDTH,
     build,
     finite,
@@ -16,7 +17,8 @@ from crvnn_core.testing.common import (
     no_stray_tensors,
     random,
     same,
-    saved_and_loaded,
+    same_on_every_call,
+    used_and_reloaded,
 )
 
 
@@ -40,6 +42,19 @@ def check_cell_keeps_its_shapes(component: Component) -> None:
         )
 
 
+def check_cell_makes_each_leaf_alone(component: Component) -> None:
+    """A leaf depends on its own input vector only, whatever else is in its sequence and in the batch."""
+    cell, inputs = build(component), random(2, 5, WIDTH)
+    together = cell.leaf(inputs)
+    for row in range(2):
+        alone = cell.leaf(inputs[row : row + 1])
+        same(together[row], alone[0], f"the leaves of sequence {row} depend on other sequences of the batch")
+        for place in range(5):
+            leaf = cell.leaf(inputs[row : row + 1, place : place + 1])
+            what = f"the leaf of token {place} of sequence {row} depends on other positions of the sequence"
+            same(together[row, place], leaf[0, 0], what)
+
+
 def check_cell_composes_each_pair_alone(component: Component) -> None:
     """A parent depends on its own two children only, whatever else is in the batch."""
     cell = build(component)
@@ -48,7 +63,11 @@ def check_cell_composes_each_pair_alone(component: Component) -> None:
     for row in range(2):
         for place in range(5):
             alone = cell(left[row, place], right[row, place])
-            same(together[row, place], alone, f"the parent of pair {place} of sequence {row}")
+            same(
+                together[row, place],
+                alone,
+                f"the parent of pair {place} of sequence {row} depends on other pairs",
+            )
 
 
 def check_cell_sees_both_children(component: Component) -> None:
@@ -118,20 +137,20 @@ def check_cell_works_under_autocast(component: Component) -> None:
 
 
 def check_cell_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same bits twice."""
+    """In evaluation the same input gives the same bits on every call."""
     cell = build(component)
-    same(cell(*_children(cell)), cell(*_children(cell)), "a second time", 0)
+    same_on_every_call(lambda: cell(*_children(cell)))
 
 
 def check_cell_can_be_saved(component: Component) -> None:
-    """Weights saved and loaded into another one give the same bits."""
-    one, two = build(component), build(component, seed=9)
-    saved_and_loaded(one, two)
-    same(two(*_children(two)), one(*_children(one)), "loaded", 0)
+    """After use in training, its saved weights give the same bits in another one."""
+    one, two = used_and_reloaded(component, lambda cell: cell(*_children(cell)))
+    same(two(*_children(two)), one(*_children(one)), UNSAVED, 0)
 
 
 CELL_CHECKS = (
     check_cell_keeps_its_shapes,
+    check_cell_makes_each_leaf_alone,
     check_cell_composes_each_pair_alone,
     check_cell_sees_both_children,
     check_cell_bears_a_child_of_zeros,

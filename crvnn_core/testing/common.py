@@ -22,6 +22,7 @@ Check = Callable[[Component], None]
 WIDTH = 6
 LENGTHS = (7, 1, 4)  # of the sequences in the checks' batches: full, alone, padded
 TOLERANCE = 1e-5
+CALLS = 50  # after which state that a module keeps between calls should show
 
 
 @frozen
@@ -76,6 +77,13 @@ def existences(mask: Tensor, seed: int = 2) -> Tensor:
     return (0.02 + 0.96 * chances) * mask
 
 
+def partly_gone() -> tuple[Tensor, list[int]]:
+    """Existential probabilities [2, 12] of which every third is exactly 0, and the places of the others."""
+    exists = 0.02 + 0.96 * random(2, 12, seed=2).sigmoid()
+    exists[:, 1::3] = 0
+    return exists, [place for place in range(12) if place % 3 != 1]
+
+
 def same(got: Tensor, want: Tensor, what: str, tolerance: float = TOLERANCE) -> None:
     """Assert that two tensors agree."""
     assert got.shape == want.shape, f"{what}: the shapes {list(got.shape)} and {list(want.shape)} differ"
@@ -119,6 +127,33 @@ def saved_and_loaded(module: nn.Module, other: nn.Module) -> None:
     torch.save(module.state_dict(), file)
     file.seek(0)
     other.load_state_dict(torch.load(file, weights_only=True))
+
+
+def used_and_reloaded(
+    component: Component, call: Callable[[Any], Any], calls: int = CALLS
+) -> tuple[Any, Any]:
+    """A module after some calls in training, and another one with its saved weights; both in evaluation mode."""
+    one, two = build(component), build(component, seed=9)
+    one.train()
+    with torch.no_grad():
+        for _ in range(calls):
+            call(one)
+    saved_and_loaded(one.eval(), two)
+    return one, two
+
+
+#: What is wrong when a module and its saved and loaded copy differ.
+UNSAVED = "with its saved weights a copy gives other results, so it keeps state that is not saved (use register_buffer)"
+
+
+def same_on_every_call(call: Callable[[], Tensor], calls: int = CALLS) -> None:
+    """Assert that a function gives the same bits, however often it is called."""
+    first = call()
+    for number in range(2, calls + 2):
+        what = (
+            f"call {number} with the same input, so it is random in evaluation or keeps state between calls"
+        )
+        same(call(), first, what, 0)
 
 
 class _OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -10,6 +10,7 @@ from torch import Tensor
 from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
 from crvnn_core.host.component import Component
 from crvnn_core.testing.common import (
+    UNSAVED,
     build,
     existences,
     finite,
@@ -18,9 +19,11 @@ from crvnn_core.testing.common import (
     live_settings_exist,
     no_stray_tensors,
     padded,
+    partly_gone,
     random,
     same,
-    saved_and_loaded,
+    same_on_every_call,
+    used_and_reloaded,
 )
 from crvnn_core.testing.oracles import matrices
 
@@ -57,17 +60,34 @@ def check_decision_leaves_the_ineligible_alone(component: Component) -> None:
     assert bool((chosen[~eligible] == 0).all()), "an ineligible position is composed"
 
 
-def check_decision_saturates_as_declared(component: Component) -> None:
-    """If ``gradient_vanishes``, a c of 0 or 1 has no gradient; if not ``can_saturate``, c is never either."""
+def check_decision_gradient_vanishes_if_declared(component: Component) -> None:
+    """If it sets ``gradient_vanishes``, c has no gradient where it is exactly 0 or 1, whatever the scores."""
     scores, near, eligible, exists = _inputs()
-    decision = build(component).eval()
-    sure = (100 * scores).requires_grad_()
-    chosen = decision(sure, near, eligible, exists)
-    saturated = eligible & ((chosen < 1e-6) | (chosen > 1 - 1e-6))
-    if decision.gradient_vanishes and bool(saturated.any()):
-        (gradient,) = torch.autograd.grad(chosen[saturated].sum(), sure, allow_unused=True)
-        steepest = 0.0 if gradient is None else gradient.abs().max().item()
-        assert steepest < 1e-3, f"where c is 0 or 1 it still has a gradient of {steepest:.3g}"
+    decision = build(component)
+    if not decision.gradient_vanishes:
+        return
+    weights = random(*scores.shape, seed=3).sigmoid()  # else what two positions share would cancel
+    for training in (True, False):
+        decision.train(training)
+        for scale in (0.3, 1.0, 3.0, 10.0, 100.0):
+            given = [(scale * scores).requires_grad_(), exists.clone().requires_grad_()]
+            chosen = decision(given[0], near, eligible, given[1])
+            saturated = eligible & ((chosen == 0) | (chosen == 1))
+            if not bool(saturated.any()):
+                continue
+            loss = (chosen * weights)[saturated].sum()
+            for gradient in torch.autograd.grad(loss, given, allow_unused=True):
+                steepest = 0.0 if gradient is None else gradient.abs().max().item()
+                assert steepest < 1e-3, (
+                    f"gradient_vanishes is set, but where c is exactly 0 or 1 it has a gradient, {steepest:.2g}, "
+                    "as a straight-through estimate has: training would leave it out"
+                )
+
+
+def check_decision_saturates_only_if_declared(component: Component) -> None:
+    """If it sets ``can_saturate`` to false, c is never exactly 0 or 1 at eligible positions."""
+    scores, near, eligible, exists = _inputs()
+    decision = build(component)
     if not decision.can_saturate:
         chosen = decision(scores, near, eligible, exists)[eligible]
         assert bool(((chosen > 0) & (chosen < 1)).all()), "c is exactly 0 or 1, though can_saturate is false"
@@ -104,6 +124,22 @@ def check_decision_ignores_padding(component: Component) -> None:
         decision(torch.where(mask, scores, 30.0), near, eligible, exists),
         decision(scores, near, eligible, exists),
         "with other padding",
+    )
+
+
+def check_decision_ignores_positions_that_are_gone(component: Component) -> None:
+    """Taking out positions with e = 0 changes no probability of the others, however high they score."""
+    decision = build(component)
+    exists, kept = partly_gone()
+    scores = random(*exists.shape) + 3.0 * (exists == 0)
+    eligible = torch.ones_like(exists, dtype=torch.bool)
+    eligible[:, -1] = False
+    whole = decision(scores, matrices(exists), eligible, exists)[:, kept]
+    rest = decision(scores[:, kept], matrices(exists[:, kept]), eligible[:, kept], exists[:, kept])
+    same(
+        rest,
+        whole,
+        "without the positions that have e = 0, which still compete; weigh scores of the row by exists",
     )
 
 
@@ -145,16 +181,16 @@ def check_decision_works_under_autocast(component: Component) -> None:
 
 
 def check_decision_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same bits twice."""
-    decision = build(component)
-    same(decision(*_inputs()), decision(*_inputs()), "a second time", 0)
+    """In evaluation the same input gives the same bits on every call."""
+    decision, inputs = build(component), _inputs()
+    same_on_every_call(lambda: decision(*inputs))
 
 
 def check_decision_can_be_saved(component: Component) -> None:
-    """Weights saved and loaded into another one give the same bits."""
-    one, two = build(component), build(component, seed=9)
-    saved_and_loaded(one, two)
-    same(two(*_inputs()), one(*_inputs()), "loaded", 0)
+    """After use in training, its saved weights give the same bits in another one."""
+    inputs = _inputs()
+    one, two = used_and_reloaded(component, lambda decision: decision(*inputs))
+    same(two(*inputs), one(*inputs), UNSAVED, 0)
 
 
 def check_decision_has_its_live_settings(component: Component) -> None:
@@ -165,10 +201,12 @@ def check_decision_has_its_live_settings(component: Component) -> None:
 DECISION_CHECKS = (
     check_decision_gives_probabilities,
     check_decision_leaves_the_ineligible_alone,
-    check_decision_saturates_as_declared,
+    check_decision_gradient_vanishes_if_declared,
+    check_decision_saturates_only_if_declared,
     check_decision_follows_the_scores,
     check_decision_treats_each_sequence_alone,
     check_decision_ignores_padding,
+    check_decision_ignores_positions_that_are_gone,
     check_decision_passes_gradients,
     check_decision_learns,
     check_decision_runs_on_any_device,

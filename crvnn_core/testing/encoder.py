@@ -10,6 +10,7 @@ from crvnn_core.errors import InputError
 from crvnn_core.host.component import Component
 from crvnn_core.testing.common import (
     TOLERANCE,
+    UNSAVED,
     WIDTH,
     build,
     finite,
@@ -20,6 +21,7 @@ from crvnn_core.testing.common import (
     padded,
     random,
     same,
+    same_on_every_call,
     saved_and_loaded,
 )
 from crvnn_core.testing.parts import plain_parts
@@ -170,18 +172,21 @@ def check_encoder_works_under_autocast(component: Component) -> None:
 
 
 def check_encoder_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same bits twice."""
+    """In evaluation the same input gives the same bits on every call."""
     mask = padded()
     encoder, inputs = _encoder(component), random(*mask.shape, WIDTH)
-    same(encoder(inputs, mask).vector, encoder(inputs, mask).vector, "a second time", 0)
+    same_on_every_call(lambda: encoder(inputs, mask).vector, calls=3)
 
 
 def check_encoder_can_be_saved(component: Component) -> None:
-    """Weights saved and loaded into another one give the same bits."""
+    """After use in training, its saved weights give the same bits in another one."""
     mask = padded()
-    one, two, inputs = _encoder(component), _encoder(component, 9), random(*mask.shape, WIDTH)
-    saved_and_loaded(one, two)
-    same(two(inputs, mask).vector, one(inputs, mask).vector, "loaded", 0)
+    one, two, inputs = _encoder(component).train(), _encoder(component, 9), random(*mask.shape, WIDTH)
+    with torch.no_grad():
+        for _ in range(3):
+            one(inputs, mask)
+    saved_and_loaded(one.eval(), two)
+    same(two(inputs, mask).vector, one(inputs, mask).vector, UNSAVED, 0)
 
 
 def check_encoder_keeps_its_step_limit(component: Component) -> None:

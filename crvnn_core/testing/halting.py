@@ -8,6 +8,7 @@ from torch import Tensor
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Halting
 from crvnn_core.testing.common import (
+    UNSAVED,
     WIDTH,
     build,
     existences,
@@ -15,8 +16,10 @@ from crvnn_core.testing.common import (
     live_settings_exist,
     no_stray_tensors,
     padded,
+    partly_gone,
     random,
-    saved_and_loaded,
+    same_on_every_call,
+    used_and_reloaded,
 )
 
 
@@ -48,6 +51,21 @@ def check_halting_treats_each_sequence_alone(component: Component) -> None:
             )
 
 
+def check_halting_ignores_positions_that_are_gone(component: Component) -> None:
+    """Taking out positions with e = 0, whatever their vectors, changes no answer."""
+    halting = build(component)
+    exists, kept = partly_gone()
+    # Rows from hardly anything to everything: whatever threshold there is lies between two of them.
+    scale = torch.logspace(-4, 0, 40).unsqueeze(1)
+    exists = (scale * exists[:1]).contiguous()
+    vectors = scale.unsqueeze(-1) * random(*exists.shape, WIDTH) * (1 + 9.0 * (exists == 0)).unsqueeze(-1)
+    for step in (1, 5):
+        whole, rest = halting(exists, vectors, step), halting(exists[:, kept], vectors[:, kept], step)
+        assert whole.tolist() == rest.tolist(), (
+            "whether a sequence goes on depends on positions with e = 0; weigh positions by exists"
+        )
+
+
 def check_halting_lets_fresh_sequences_go_on(component: Component) -> None:
     """While every token still exists there is work to do, so a sequence of two or more goes on."""
     going = _ask(build(component), padded((5, 3, 2)).float())
@@ -76,7 +94,7 @@ def check_halting_works_under_autocast(component: Component) -> None:
     halting = build(component)
     with half_precision():
         going = _ask(halting, exists)
-    assert going.tolist() == _ask(halting, exists).tolist()
+    assert going.tolist() == _ask(halting, exists).tolist(), "under autocast the answer is another"
 
 
 def check_halting_needs_vectors_only_if_declared(component: Component) -> None:
@@ -93,18 +111,17 @@ def check_halting_needs_vectors_only_if_declared(component: Component) -> None:
 
 
 def check_halting_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same answer twice."""
+    """In evaluation the same input gives the same answer on every call."""
     exists = existences(padded()) ** 4
     halting = build(component)
-    assert _ask(halting, exists).tolist() == _ask(halting, exists).tolist()
+    same_on_every_call(lambda: _ask(halting, exists).float())
 
 
 def check_halting_can_be_saved(component: Component) -> None:
-    """Weights saved and loaded into another one give the same answer."""
+    """After use in training, its saved weights give the same answer in another one."""
     exists = existences(padded()) ** 4
-    one, two = build(component), build(component, seed=9)
-    saved_and_loaded(one, two)
-    assert _ask(one, exists).tolist() == _ask(two, exists).tolist()
+    one, two = used_and_reloaded(component, lambda halting: _ask(halting, exists))
+    assert _ask(one, exists).tolist() == _ask(two, exists).tolist(), UNSAVED
 
 
 def check_halting_has_its_live_settings(component: Component) -> None:
@@ -115,6 +132,7 @@ def check_halting_has_its_live_settings(component: Component) -> None:
 HALTING_CHECKS = (
     check_halting_answers_for_each_sequence,
     check_halting_treats_each_sequence_alone,
+    check_halting_ignores_positions_that_are_gone,
     check_halting_lets_fresh_sequences_go_on,
     check_halting_has_a_sensible_limit,
     check_halting_runs_on_any_device,

@@ -8,6 +8,7 @@ from torch import Tensor
 from crvnn_core.host.component import Component
 from crvnn_core.testing.common import (
     TOLERANCE,
+    UNSAVED,
     WIDTH,
     build,
     existences,
@@ -16,9 +17,11 @@ from crvnn_core.testing.common import (
     live_settings_exist,
     no_stray_tensors,
     padded,
+    partly_gone,
     random,
     same,
-    saved_and_loaded,
+    same_on_every_call,
+    used_and_reloaded,
 )
 from crvnn_core.testing.oracles import nearest_left, nearest_right
 
@@ -100,17 +103,17 @@ def check_retriever_ignores_padding(component: Component) -> None:
         same(after(changed)[mask], before(values)[mask], "with other padding")
 
 
-def check_retriever_does_not_miss_what_is_gone(component: Component) -> None:
-    """Without a limit to its reach, taking out positions with e = 0 changes nothing for the others."""
+def check_retriever_ignores_positions_that_are_gone(component: Component) -> None:
+    """Unless ``reach`` is limited, taking out positions with e = 0 changes nothing for the others."""
     retriever = build(component)
     if retriever.reach is not None:
         return
-    exists, values = random(2, 12).sigmoid(), random(2, 12, WIDTH)
-    exists[:, 1::3] = 0
-    kept = [i for i in range(12) if i % 3 != 1]
+    exists, kept = partly_gone()
+    values = random(*exists.shape, WIDTH)
     whole, rest = (retriever(e, torch.ones_like(e, dtype=torch.bool)) for e in (exists, exists[:, kept]))
-    same(rest.left(values[:, kept]), whole.left(values)[:, kept], "left, without what is gone")
-    same(rest.right(values[:, kept]), whole.right(values)[:, kept], "right, without what is gone")
+    gone = "without the positions that have e = 0, which still count"
+    same(rest.left(values[:, kept]), whole.left(values)[:, kept], f"left, {gone}")
+    same(rest.right(values[:, kept]), whole.right(values)[:, kept], f"right, {gone}")
 
 
 def check_retriever_treats_each_sequence_alone(component: Component) -> None:
@@ -176,21 +179,23 @@ def check_retriever_learns(component: Component) -> None:
 
 
 def check_retriever_is_deterministic(component: Component) -> None:
-    """The same input gives the same bits twice."""
+    """In evaluation the same input gives the same bits on every call."""
     mask = padded()
     retriever, exists, values = build(component), existences(mask), random(*mask.shape, WIDTH)
-    one, two = retriever(exists, mask), retriever(exists, mask)
-    same(one.left(values), two.left(values), "left, a second time", 0)
-    same(one.right(values), two.right(values), "right, a second time", 0)
+
+    def both() -> Tensor:
+        near = retriever(exists, mask)
+        return torch.cat([near.left(values), near.right(values)])
+
+    same_on_every_call(both)
 
 
 def check_retriever_can_be_saved(component: Component) -> None:
-    """Weights saved and loaded into another one give the same bits."""
+    """After use in training, its saved weights give the same bits in another one."""
     mask = padded()
     exists, values = existences(mask), random(*mask.shape, WIDTH)
-    one, two = build(component), build(component, seed=9)
-    saved_and_loaded(one, two)
-    same(two(exists, mask).left(values), one(exists, mask).left(values), "left, loaded", 0)
+    one, two = used_and_reloaded(component, lambda retriever: retriever(exists, mask).left(values))
+    same(two(exists, mask).left(values), one(exists, mask).left(values), UNSAVED, 0)
 
 
 def check_retriever_has_its_live_settings(component: Component) -> None:
@@ -205,7 +210,7 @@ RETRIEVER_CHECKS = (
     check_retriever_gives_probabilities,
     check_retriever_looks_to_its_own_side,
     check_retriever_ignores_padding,
-    check_retriever_does_not_miss_what_is_gone,
+    check_retriever_ignores_positions_that_are_gone,
     check_retriever_treats_each_sequence_alone,
     check_retriever_has_true_gradients,
     check_retriever_runs_on_any_device,

@@ -8,6 +8,7 @@ from torch import Tensor
 from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
 from crvnn_core.host.component import Component
 from crvnn_core.testing.common import (
+    UNSAVED,
     WIDTH,
     build,
     existences,
@@ -16,15 +17,17 @@ from crvnn_core.testing.common import (
     half_precision,
     no_stray_tensors,
     padded,
+    partly_gone,
     random,
     same,
-    saved_and_loaded,
+    same_on_every_call,
+    used_and_reloaded,
 )
 from crvnn_core.testing.oracles import matrices
 
 
 def _inputs(row: int | None = None) -> tuple[Tensor, MatrixNeighbourhood, Tensor, Tensor]:
-    """Vectors, neighbourhood, gains and mask of the checks' batch, or of one sequence of it, unpadded."""
+    """Vectors, neighbourhood, left(c) and mask of the checks' batch, or of one sequence of it, unpadded."""
     mask = padded()
     rows = slice(None) if row is None else slice(row, row + 1)
     n = mask.shape[1] if row is None else int(mask[row].sum())
@@ -59,6 +62,16 @@ def check_scorer_ignores_padding(component: Component) -> None:
     same(scorer(changed, near, left_c)[mask], scorer(vectors, near, left_c)[mask], "with other padding")
 
 
+def check_scorer_ignores_positions_that_are_gone(component: Component) -> None:
+    """Taking out positions with e = 0 changes no score of the others."""
+    scorer = build(component)
+    exists, kept = partly_gone()
+    vectors, left_c = random(*exists.shape, WIDTH), random(*exists.shape, seed=4).sigmoid()
+    whole = scorer(vectors, matrices(exists), left_c)[:, kept]
+    rest = scorer(vectors[:, kept], matrices(exists[:, kept]), left_c[:, kept])
+    same(rest, whole, "without the positions that have e = 0, which are seen other than through near")
+
+
 def check_scorer_learns(component: Component) -> None:
     """In training, gradients reach every parameter and the vectors."""
     scorer = build(component).train()
@@ -91,24 +104,24 @@ def check_scorer_works_under_autocast(component: Component) -> None:
 
 
 def check_scorer_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same bits twice."""
+    """In evaluation the same input gives the same bits on every call."""
     scorer = build(component)
     vectors, near, left_c, _ = _inputs()
-    same(scorer(vectors, near, left_c), scorer(vectors, near, left_c), "a second time", 0)
+    same_on_every_call(lambda: scorer(vectors, near, left_c))
 
 
 def check_scorer_can_be_saved(component: Component) -> None:
-    """Weights saved and loaded into another one give the same bits."""
+    """After use in training, its saved weights give the same bits in another one."""
     vectors, near, left_c, _ = _inputs()
-    one, two = build(component), build(component, seed=9)
-    saved_and_loaded(one, two)
-    same(two(vectors, near, left_c), one(vectors, near, left_c), "loaded", 0)
+    one, two = used_and_reloaded(component, lambda scorer: scorer(vectors, near, left_c))
+    same(two(vectors, near, left_c), one(vectors, near, left_c), UNSAVED, 0)
 
 
 SCORER_CHECKS = (
     check_scorer_gives_one_score_a_position,
     check_scorer_treats_each_sequence_alone,
     check_scorer_ignores_padding,
+    check_scorer_ignores_positions_that_are_gone,
     check_scorer_learns,
     check_scorer_runs_on_any_device,
     check_scorer_works_under_autocast,

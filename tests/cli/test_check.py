@@ -35,7 +35,7 @@ def test_check_says_which_promise_is_broken_and_exits_with_1(plugin_file, tmp_pa
     assert result.returncode == 1
     assert "BROKEN  The parent depends on its left child and on its right child." in result.stdout
     assert "        the parent does not depend on its right child" in result.stdout
-    assert "kept    In evaluation the same input gives the same bits twice." in result.stdout
+    assert "kept    In evaluation the same input gives the same bits on every call." in result.stdout
     assert re.search(rf"cell forgetful \(.+\.py\): \d+ of {len(CHECKS['cell'])} promises kept", result.stdout)
     assert "Traceback" not in result.stderr
 

@@ -257,6 +257,34 @@ def cell(compose):
     return Broken
 
 
+def leaf(bend):
+    class Broken(PlainCell):
+        def leaf(self, inputs):
+            return super().leaf(bend(inputs))
+
+    return Broken
+
+
+class TrainingCounter(PlainCell):
+    """Counts its calls in training, in a number that is not saved."""
+
+    calls = 0
+
+    def forward(self, left, right):
+        self.calls += self.training
+        return super().forward(left, right) * (1 - 0.001 * self.calls)
+
+
+class CallCounter(PlainCell):
+    """Gives something else after some calls."""
+
+    calls = 0
+
+    def forward(self, left, right):
+        self.calls += 1
+        return super().forward(left, right) * (0.5 if self.calls > 20 else 1)
+
+
 class GrowingCell(PlainCell):
     def forward(self, left, right):
         return 10 * (left - 2 * right) + super().forward(left, right)
@@ -300,6 +328,20 @@ class PeekingHalting(PlainHalting):
 
     def forward(self, exists, vectors, step):
         return super().forward(exists, vectors, step) & (vectors.abs().amax((1, 2)) > 0.01)
+
+
+class MeanHalting(PlainHalting):
+    """Stops by the mean over positions, of which shortcuts take out some."""
+
+    def forward(self, exists, vectors, step):
+        return exists.mean(1) > 0.1
+
+
+class LargestVector(PlainHalting):
+    """Stops by a vector that may be one of a position that is gone."""
+
+    def forward(self, exists, vectors, step):
+        return vectors.abs().amax((1, 2)) > 0.01
 
 
 class LimitedHalting(PlainHalting):
@@ -606,6 +648,31 @@ class SteepDecision(PlainDecision):
         return ((scores > 0).float() + (scores - scores.detach())) * eligible
 
 
+class StraightThrough(PlainDecision):
+    """A threshold forward, a sigmoid backward, declared to have no gradient at 0 and 1."""
+
+    gradient_vanishes = True
+
+    def forward(self, scores, near, eligible, exists):
+        soft = sigmoid(scores, eligible)
+        return (soft > 0.5).float() + soft - soft.detach()
+
+
+class TopK(PlainDecision):
+    """Composes what scores as high as the second highest of the row, whether that is still there or not."""
+
+    def forward(self, scores, near, eligible, exists):
+        filled = torch.nn.functional.pad(scores.masked_fill(~eligible, -100.0), (0, 2), value=-100.0)
+        return torch.sigmoid(scores - filled.topk(2, 1).values[:, 1:]) * eligible
+
+
+class RowSoftmax(PlainDecision):
+    """A softmax over the row, in which positions that are gone take part."""
+
+    def forward(self, scores, near, eligible, exists):
+        return torch.softmax(scores.masked_fill(~eligible, -1e9), 1) * eligible
+
+
 class SureDecision(SteepDecision):
     gradient_vanishes = False
     can_saturate = False
@@ -642,9 +709,9 @@ BROKEN = [
     ),
     ("retriever_ignores_padding", PaddingRetriever, "with other padding"),
     (
-        "retriever_does_not_miss_what_is_gone",
+        "retriever_ignores_positions_that_are_gone",
         bent_retriever(lambda v, near: near * (1 - 1 / v.shape[1])),
-        "without what is gone",
+        "without the positions that have e = 0, which still count",
     ),
     ("retriever_treats_each_sequence_alone", SociableRetriever, "left of sequence 0"),
     ("retriever_has_true_gradients", DetachedRetriever, "gradcheck found a difference"),
@@ -662,8 +729,8 @@ BROKEN = [
         "in torch.float32: differs",
     ),
     ("retriever_learns", with_unused_parameter(PlainRetriever), "no gradient reaches the parameter 'unused'"),
-    ("retriever_is_deterministic", bent_retriever(lambda v, near: noisy(near)), "a second time"),
-    ("retriever_can_be_saved", ForgetfulRetriever, "left, loaded"),
+    ("retriever_is_deterministic", bent_retriever(lambda v, near: noisy(near)), "call 2 with the same input"),
+    ("retriever_can_be_saved", ForgetfulRetriever, "state that is not saved"),
     (
         "scorer_gives_one_score_a_position",
         bent_scorer(lambda scores, v: scores.unsqueeze(-1)),
@@ -684,11 +751,16 @@ BROKEN = [
         bent_scorer(lambda scores, v: scores + v.mean((1, 2))[:, None]),
         "with other padding",
     ),
+    (
+        "scorer_ignores_positions_that_are_gone",
+        bent_scorer(lambda scores, v: scores + v.roll(1, 1).mean(-1)),
+        "positions that have e = 0, which are seen other than through near",
+    ),
     ("scorer_learns", with_unused_parameter(PlainScorer), "no gradient reaches the parameter 'unused'"),
     ("scorer_runs_on_any_device", bent_scorer(on_the_cpu), "fails on the meta device"),
     ("scorer_works_under_autocast", bent_scorer(nan_in_half_precision), "the scores has NaN or infinity"),
-    ("scorer_is_deterministic", bent_scorer(noisy), "a second time"),
-    ("scorer_can_be_saved", with_secret(PlainScorer), "loaded"),
+    ("scorer_is_deterministic", bent_scorer(noisy), "call 2 with the same input"),
+    ("scorer_can_be_saved", with_secret(PlainScorer), "state that is not saved"),
     ("decision_gives_probabilities", decision(lambda u, may: 1.5 * sigmoid(u, may)), "a probability is 1."),
     ("decision_gives_probabilities", decision(lambda u, may: torch.exp(u) / (1 + torch.exp(u))), "c has NaN"),
     (
@@ -696,8 +768,15 @@ BROKEN = [
         decision(lambda u, may: torch.sigmoid(u)),
         "an ineligible position",
     ),
-    ("decision_saturates_as_declared", SteepDecision, "it still has a gradient of"),
-    ("decision_saturates_as_declared", SureDecision, "though can_saturate is false"),
+    ("decision_gradient_vanishes_if_declared", SteepDecision, "where c is exactly 0 or 1 it has a gradient"),
+    ("decision_gradient_vanishes_if_declared", StraightThrough, "as a straight-through estimate has"),
+    ("decision_saturates_only_if_declared", SureDecision, "though can_saturate is false"),
+    ("decision_ignores_positions_that_are_gone", TopK, "positions that have e = 0, which still compete"),
+    (
+        "decision_ignores_positions_that_are_gone",
+        RowSoftmax,
+        "positions that have e = 0, which still compete",
+    ),
     ("decision_follows_the_scores", decision(lambda u, may: sigmoid(-u, may)), "c falls while u rises"),
     ("decision_follows_the_scores", decision(lambda u, may: 0.5 * may), "c does not depend on u"),
     (
@@ -739,15 +818,25 @@ BROKEN = [
     (
         "decision_is_deterministic",
         decision(lambda u, may: noisy(0.5 * sigmoid(u, may)) * may),
-        "a second time",
+        "call 2 with the same input",
     ),
-    ("decision_can_be_saved", with_secret(PlainDecision), "loaded"),
+    ("decision_can_be_saved", with_secret(PlainDecision), "state that is not saved"),
     (
         "cell_keeps_its_shapes",
         cell(lambda new, left, right: new[..., :-1]),
         "a parent has the shape [5]; expected [6]",
     ),
     ("cell_keeps_its_shapes", NarrowReadout, "the read-out has the shape [5]"),
+    (
+        "cell_makes_each_leaf_alone",
+        leaf(lambda x: x - x.mean(0)),
+        "the leaves of sequence 0 depend on other sequences of the batch",
+    ),
+    (
+        "cell_makes_each_leaf_alone",
+        leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x),
+        "the leaf of token 1 of sequence 0 depends on other positions of the sequence",
+    ),
     (
         "cell_composes_each_pair_alone",
         cell(lambda new, left, right: new + new.mean()),
@@ -783,8 +872,10 @@ BROKEN = [
     ("cell_stays_finite_when_deep", GrowingCell, "the root has NaN or infinity"),
     ("cell_runs_on_any_device", cell(on_the_cpu), "fails on the meta device"),
     ("cell_works_under_autocast", cell(nan_in_half_precision), "a parent has NaN or infinity"),
-    ("cell_is_deterministic", cell(noisy), "a second time"),
-    ("cell_can_be_saved", with_secret(PlainCell), "loaded"),
+    ("cell_is_deterministic", cell(noisy), "call 2 with the same input"),
+    ("cell_can_be_saved", TrainingCounter, "state that is not saved"),
+    ("cell_is_deterministic", CallCounter, "keeps state between calls"),
+    ("cell_can_be_saved", with_secret(PlainCell), "state that is not saved"),
     (
         "halting_answers_for_each_sequence",
         halting(lambda going: going.float()),
@@ -792,17 +883,19 @@ BROKEN = [
     ),
     ("halting_answers_for_each_sequence", halting(lambda going: going.any()), "expected [3], got []"),
     ("halting_treats_each_sequence_alone", BatchHalting, "goes on: "),
+    ("halting_ignores_positions_that_are_gone", MeanHalting, "depends on positions with e = 0"),
+    ("halting_ignores_positions_that_are_gone", LargestVector, "depends on positions with e = 0"),
     ("halting_lets_fresh_sequences_go_on", halting(torch.zeros_like), "stops before anything was composed"),
     ("halting_has_a_sensible_limit", LimitedHalting, "limit is 0"),
     ("halting_runs_on_any_device", halting(lambda going: torch.ones(len(going), dtype=torch.bool)), ""),
     (
         "halting_works_under_autocast",
         halting(lambda going: ~going if torch.is_autocast_enabled("cpu") else going),
-        "",
+        "under autocast the answer is another",
     ),
-    ("halting_is_deterministic", MoodyHalting, ""),
+    ("halting_is_deterministic", MoodyHalting, "keeps state between calls"),
     ("halting_needs_vectors_only_if_declared", PeekingHalting, "needs_vectors must be true"),
-    ("halting_can_be_saved", SeededHalting, ""),
+    ("halting_can_be_saved", SeededHalting, "state that is not saved"),
     (
         "encoder_gives_one_vector_a_sequence",
         encoder(lambda vector, x: vector.unsqueeze(1)),
@@ -851,8 +944,8 @@ BROKEN = [
     ),
     ("encoder_runs_on_any_device", encoder(on_the_cpu), "fails on the meta device"),
     ("encoder_works_under_autocast", encoder(nan_in_half_precision), "in bfloat16: differs by up to nan"),
-    ("encoder_is_deterministic", encoder(noisy), "a second time"),
-    ("encoder_can_be_saved", ForgetfulEncoder, "loaded"),
+    ("encoder_is_deterministic", encoder(noisy), "call 2 with the same input"),
+    ("encoder_can_be_saved", ForgetfulEncoder, "state that is not saved"),
     ("task_names_its_parts", task(vocabulary=("a", "a")), "repeats a token"),
     ("task_names_its_parts", task(classes=("no",)), "the classes are ['no']"),
     ("task_names_its_parts", task(arity=3), "arity is 3"),
@@ -932,6 +1025,23 @@ def test_an_encoder_that_declares_what_it_can_do_keeps_every_promise():
     assert [outcome.reason for outcome in run_checks(component, CHECKS["encoder"]) if not outcome.kept] == []
 
 
+#: Parts with one fault each that is easily made, and the one check that finds it.
+FAULTS = [
+    ("decision", TopK, "check_decision_ignores_positions_that_are_gone"),
+    ("decision", RowSoftmax, "check_decision_ignores_positions_that_are_gone"),
+    ("decision", StraightThrough, "check_decision_gradient_vanishes_if_declared"),
+    ("cell", leaf(lambda x: x - x.mean(0)), "check_cell_makes_each_leaf_alone"),
+    ("cell", leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x), "check_cell_makes_each_leaf_alone"),
+    ("cell", TrainingCounter, "check_cell_can_be_saved"),
+]
+
+
+@pytest.mark.parametrize(("slot", "part", "check"), FAULTS)
+def test_a_part_with_one_fault_breaks_one_promise(slot, part, check):
+    outcomes = run_checks(Component("faulty", part), CHECKS[slot])
+    assert [outcome.check for outcome in outcomes if not outcome.kept] == [check]
+
+
 def test_an_encoder_with_a_tree_of_its_own_keeps_every_promise():
     component = Component("joining", joining(lambda lengths: [range(n - 1)[::-1] for n in lengths]))
     assert [outcome.reason for outcome in run_checks(component, CHECKS["encoder"]) if not outcome.kept] == []
@@ -953,9 +1063,10 @@ def test_a_component_that_cannot_be_built_breaks_every_promise():
 
 
 class SmallVectors(PlainHalting):
-    """A halting by what the nodes are: legitimate, as each sequence is looked at by itself."""
+    """A halting by what the nodes are: legitimate, as it sees only this sequence and what exists of it."""
 
     def forward(self, exists, vectors, step):
+        vectors = vectors * (exists > 0).unsqueeze(-1)
         return super().forward(exists, vectors, step) & (vectors.abs().amax((1, 2)) > 0.01)
 
 

@@ -220,14 +220,17 @@ class Encoder(Part):
         self.width = width
 
     def neighbours(self, exists: Tensor, *, hard: bool = False) -> tuple[Tensor, Tensor] | None:
-        """For one sequence whose n tokens exist with these probabilities [n]: p_ij to the left and right, [n, n] each.
+        """The probability that j is the left, and the right, neighbour of i, [n, n] each; ``None`` if there is none.
 
-        ``None`` from an encoder that retrieves no neighbours.
+        Define it to show the neighbours of tokens in the explorer.
+
+        :param exists: the existential probabilities [n] of one sequence's tokens.
+        :param hard: as in hard inference, where the neighbour is the next token that still exists.
         """
         return None
 
     def step_limit(self, length: int) -> int | None:
-        """The most steps that a sequence of so many tokens may take; ``None`` where steps mean nothing."""
+        """The most steps that a sequence of ``length`` tokens can take; ``None`` if the encoder has no such limit."""
         return None
 
     @abstractmethod

@@ -104,3 +104,24 @@ def _answer(port, path, body=None):
     connection.close()
     assert response.status == 200, found
     return found
+
+
+def test_an_installed_encoder_is_measured_soft_and_hard(encoder):
+    names = [ENCODER, f"{ENCODER}-hard"]
+    chosen = [part for name in names for part in ("--contender", name)]
+    size = ["--lengths", "8-12", "--samples", 1, "--repeats", 1, "--width", 8]
+    bench = [
+        "crvnn",
+        "bench",
+        "speed",
+        "--weights",
+        "untrained",
+        "--work",
+        "forward",
+        *chosen,
+        *size,
+        "--json",
+    ]
+    entries = json.loads(encoder.run(*bench))["entries"]
+    assert [entry["contender"] for entry in entries] == names
+    assert all(entry["seconds"] for entry in entries)

@@ -1,4 +1,4 @@
-# crvnn: `make demo` and `make test` are all a newcomer needs. Everything lives in .venv.
+# Start with `make demo` and `make test`. Everything is installed into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -6,10 +6,10 @@ READY := .venv/.ready
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow lint fix docs screenshots clean
 
-help:  ## say what each command does
+help:  ## list these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(READY)  ## make .venv and install crvnn with its development tools
+setup: $(READY)  ## create .venv, install crvnn with its development tools, compile the kernels
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up .venv (the first time takes a minute or two and needs a network) ..."
@@ -17,31 +17,31 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "crvnn needs Python 3.11 or later; try 'make PYTHON=python3.11 $(MAKECMDGOALS)'" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@$(BIN)/crvnn native --build || echo "(Kernels are an option: everything works without them.)"
+	@$(BIN)/crvnn native --build || echo "(Kernels are optional: everything works without them.)"
 	@touch $@
 
-demo: $(READY)  ## assemble a model, train it for about a minute, and let it answer
+demo: $(READY)  ## train a small model for about a minute, and print predictions
 	@$(BIN)/crvnn demo
 
-test: $(READY)  ## run the tests (a few minutes); those of pages need Chromium
+test: $(READY)  ## run the tests (a few minutes); browser tests need Chromium
 	@$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-slow: $(READY)  ## run the tests that take minutes each
 	@$(BIN)/python -m pytest -m slow
 
-lint: $(READY)  ## check style and types, change nothing
+lint: $(READY)  ## check formatting, style and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-fix: $(READY)  ## put the style right where a tool can
+fix: $(READY)  ## format the code, and fix what ruff can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-screenshots: $(READY)  ## take docs/images/*.png anew (needs Chromium)
+screenshots: $(READY)  ## regenerate docs/images/*.png (needs Chromium)
 	@$(BIN)/python docs/make_screenshots.py
 
-docs: $(READY)  ## write docs/reference/ and the picture anew from the code
+docs: $(READY)  ## regenerate docs/reference/ and docs/images/recursion.svg from the code
 	@$(BIN)/python docs/make_picture.py
 	@$(BIN)/python docs/make_reference.py
 

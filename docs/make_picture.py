@@ -40,7 +40,7 @@ def picture() -> str:
     for step in range(len(COMPOSED) + 1):
         label = f"step {step + 1}" if step < len(COMPOSED) else "the end"
         shapes.append(f'<text x="12" y="{_middle(step) + 4}" class="note">{label}</text>')
-        fresh = {i for i in range(n) if state.gained[0, i] > 0.5}
+        fresh = {i for i in range(n) if state.left_c[0, i] > 0.5}
         exists = state.exists[0].tolist()
         shapes += [_node(step, i, cell.name(state.nodes[0, i]), exists[i], i in fresh) for i in range(n)]
         if step < len(COMPOSED):

@@ -33,7 +33,10 @@ def catalog():
 
 @pytest.fixture(params=["kernels", "torch"])
 def by(request):
-    """Once with the native kernels, once by torch alone; for modules, ``pytestmark = usefixtures("by")``."""
+    """Once with the native kernels, once by torch alone, for tests marked with ``usefixtures("by")``.
+
+    Where only some cases of a test reach a kernel, parametrise it over ``by`` with ``indirect=["by"]``.
+    """
     if request.param == "kernels":
         if not in_use():
             pytest.skip("the native kernels are not built ('crvnn native --build')")

@@ -9,11 +9,10 @@ from crvnn_plugins.cells.gru import GRUCell
 from crvnn_plugins.cells.lstm import LSTMCell
 from crvnn_plugins.cells.rnn import RNNCell
 
-pytestmark = pytest.mark.usefixtures("by")
-
 LEFT, RIGHT = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
 
 
+@pytest.mark.usefixtures("by")
 @pytest.mark.parametrize(
     ("activation", "function"),
     [("gelu", nn.functional.gelu), ("gelu-tanh", nn.GELU("tanh")), ("relu", torch.relu)],
@@ -36,6 +35,7 @@ def test_leaves_and_parents_may_share_one_norm():
     assert apart.leaf_norm is not apart.norm
 
 
+@pytest.mark.usefixtures("by")
 def test_dropout_is_behind_the_first_map_and_in_training_only():
     cell = GatedCell(4, dropout=0.5)
     torch.testing.assert_close(cell.eval()(LEFT, RIGHT), cell(LEFT, RIGHT))

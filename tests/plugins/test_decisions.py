@@ -14,8 +14,6 @@ from crvnn_plugins.decisions.sigmoids import (
     Tempered,
 )
 
-pytestmark = pytest.mark.usefixtures("by")
-
 EXISTS = torch.tensor([[1.0, 0.9, 0.3, 0.6, 1.0, 1.0]])
 SCORES = torch.tensor([[0.4, 1.5, -0.7, 0.2, 0.9, -2.0]])
 ELIGIBLE = torch.tensor([[False, True, True, True, False, False]])  # START, three tokens, the last, END

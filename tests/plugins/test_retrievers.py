@@ -11,7 +11,7 @@ from crvnn_plugins.retrievers.interval import Adhoc
 from crvnn_plugins.retrievers.scan import LogSpace, linear_scan
 from crvnn_plugins.retrievers.windowed import Windowed
 
-pytestmark = pytest.mark.usefixtures("by")
+with_and_without_kernels = pytest.mark.usefixtures("by")
 
 TWINS = {
     "adhoc": (Adhoc(small=0), AdhocDense()),
@@ -19,6 +19,10 @@ TWINS = {
     "adhoc in float32 pairs": (Adhoc("float32-pairs", small=0), AdhocDense()),
     "log-space": (LogSpace(), LogSpaceDense()),
 }
+#: Of these only the first has a kernel, so the others run once.
+EVERY_TWIN = pytest.mark.parametrize(
+    ("name", "by"), [("adhoc", "kernels"), *((name, "torch") for name in TWINS)], indirect=["by"]
+)
 PATTERNS = {
     "all one": lambda r: torch.ones_like(r),
     "binary": lambda r: (r > 0.5).float(),
@@ -38,8 +42,8 @@ def everywhere(exists):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 128, 2048])
 @pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("name", TWINS)
-def test_linear_time_agrees_with_the_dense_twin(name, pattern, n):
+@EVERY_TWIN
+def test_linear_time_agrees_with_the_dense_twin(name, by, pattern, n):
     fast, dense = TWINS[name]
     exists, values = PATTERNS[pattern](torch.rand(2, n)), torch.randn(2, n, 5)
     near, twin = fast(exists, everywhere(exists)), dense(exists, everywhere(exists))
@@ -47,8 +51,8 @@ def test_linear_time_agrees_with_the_dense_twin(name, pattern, n):
     torch.testing.assert_close(near.right(values), twin.right(values), atol=2e-6, rtol=0)
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_large_values_far_away_do_not_blur_small_ones_nearby(name):
+@EVERY_TWIN
+def test_large_values_far_away_do_not_blur_small_ones_nearby(name, by):
     fast, dense = TWINS[name]
     exists, values = torch.rand(1, 1500), torch.randn(1, 1500, 2)
     values[:, :700] += 100
@@ -56,6 +60,7 @@ def test_large_values_far_away_do_not_blur_small_ones_nearby(name):
     torch.testing.assert_close(near.right(values)[:, 800:], twin.right(values)[:, 800:], atol=2e-5, rtol=0)
 
 
+@with_and_without_kernels
 @given(strategies.existences(max_length=30), st.data())
 def test_adhoc_agrees_with_walking_along_the_sequence(exists, data):
     _agrees(Adhoc(small=0), oracles.adhoc_row, exists, data)
@@ -157,6 +162,7 @@ def test_gradients_without_float64_agree_with_those_in_float64():
         torch.testing.assert_close(one, two, atol=2e-5, rtol=1e-5)
 
 
+@with_and_without_kernels
 def test_binary_existence_has_the_gradient_of_losing_existence():
     # Position 1 exists for sure. Were it to exist a little less, position 0 would look past it to position 2.
     for retriever in (Adhoc(small=0), AdhocDense(), Windowed()):
@@ -166,8 +172,13 @@ def test_binary_existence_has_the_gradient_of_losing_existence():
         assert exists.grad.tolist() == [[0.0, 5 - 7, 0]]
 
 
-@pytest.mark.parametrize("retriever", [Adhoc(), LogSpace(), Windowed()], ids=lambda r: type(r).__name__)
-def test_a_hundred_thousand_positions_need_no_square_matrix(retriever):
+@pytest.mark.parametrize(
+    ("retriever", "by"),
+    [(Adhoc(), "kernels"), (Adhoc(), "torch"), (LogSpace(), "torch"), (Windowed(), "torch")],
+    indirect=["by"],
+    ids=lambda r: r if isinstance(r, str) else type(r).__name__,
+)
+def test_a_hundred_thousand_positions_need_no_square_matrix(retriever, by):
     exists = torch.rand(1, 100_000, requires_grad=True)
     near = retriever(exists, everywhere(exists))
     values = torch.ones(1, 100_000, 1)
@@ -192,6 +203,7 @@ def test_a_window_of_nothing_is_refused(k):
         Windowed(k=k)
 
 
+@with_and_without_kernels
 @pytest.mark.parametrize("height", [1e4, 1e12, 1e25])
 def test_a_large_number_does_not_hide_small_ones_behind_it(height):
     """The published code's decisions take neighbours of exp(u), which go over many orders of magnitude."""

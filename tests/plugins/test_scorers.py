@@ -7,9 +7,8 @@ from torch import nn
 from crvnn_core.testing.oracles import matrices
 from crvnn_plugins.scorers import WindowScorer
 
-pytestmark = pytest.mark.usefixtures("by")
 
-
+@pytest.mark.usefixtures("by")
 @pytest.mark.parametrize("transition", [0, 3])
 @pytest.mark.parametrize("window", [1, 3, 5, 7])
 def test_the_score_is_the_papers_convolution_over_soft_neighbours(window, transition):

@@ -1,5 +1,6 @@
 """The contracts: every built-in component keeps its promises, and each check finds a component that does not."""
 
+import functools
 import inspect
 import random
 from pathlib import Path
@@ -22,6 +23,7 @@ from crvnn_core import (
 )
 from crvnn_core.engine.trace import Trace
 from crvnn_core.host.description import with_parameters
+from crvnn_core.kernels import in_use
 from crvnn_core.testing import CHECKS, promise, run_checks
 from crvnn_core.testing.common import existences, padded
 from crvnn_core.testing.common import random as standard
@@ -91,6 +93,16 @@ ELSEWHERE = {
 NEEDED = {("observer", "tensorboard"): "tensorboard"}
 
 
+def _reaches_kernels(slot, name, sets):
+    """Whether a component has operations with native kernels, which its contract must then hold with and without."""
+    if slot == "decision":
+        return name != "sigmoid" and "modulation=none" not in sets
+    auto = not any(setting.startswith("accumulate=") for setting in sets)
+    return (slot, name) in {("scorer", "window"), ("cell", "gated"), ("encoder", "crvnn")} or (
+        name == "adhoc" and auto
+    )
+
+
 def _cases():
     defaults = [(slot, name, ()) for slot, offers in CATALOG.components.items() for name in offers]
     for slot, name, sets in [*defaults, *VARIANTS]:
@@ -98,13 +110,25 @@ def _cases():
             continue  # somebody else's, installed beside
         for check in CHECKS[slot]:
             if EXCLUDED.get((name, *sets)) != check.__name__:
-                yield pytest.param(slot, name, sets, check, id="-".join([name, *sets, check.__name__]))
+                for by in ("kernels", "torch") if _reaches_kernels(slot, name, sets) else ("torch",):
+                    case = "-".join([name, *sets, check.__name__, by])
+                    yield pytest.param(slot, name, sets, check, by, id=case)
 
 
-@pytest.mark.parametrize(("slot", "name", "sets", "check"), list(_cases()))
-def test_built_in_components_keep_their_promises(slot, name, sets, check):
+@pytest.mark.parametrize(("slot", "name", "sets", "check", "by"), list(_cases()), indirect=["by"])
+def test_built_in_components_keep_their_promises(slot, name, sets, check, by, monkeypatch):
+    if (
+        slot == "decision" and in_use()
+    ):  # neighbours from a retriever with kernels, so that decisions reach theirs
+        adhoc = CATALOG.find("retriever", "adhoc").component.load()()
+        neighbours = functools.partial(_neighbours, adhoc)
+        monkeypatch.setattr("crvnn_core.testing.decision.matrices", neighbours)
     pytest.importorskip(NEEDED.get((slot, name), "torch"))
     check(with_parameters(CATALOG.find(slot, name), sets))
+
+
+def _neighbours(retriever, exists):
+    return retriever(exists, torch.ones_like(exists, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("file", sorted(set(ELSEWHERE.values())))

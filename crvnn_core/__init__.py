@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from crvnn_core.engine.checks import checked_lengths
     from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
     from crvnn_core.engine.recursion import Recursion
-    from crvnn_core.engine.schedule import Scheduled, set_progress
     from crvnn_core.engine.trace import Trace
     from crvnn_core.inference.model import Head, Model
     from crvnn_core.inference.published_weights import load_published_weights
@@ -42,8 +41,10 @@ if TYPE_CHECKING:
         Neighbourhood,
         Observer,
         Retriever,
+        Scheduled,
         Scorer,
         Task,
+        set_progress,
     )
     from crvnn_core.spec import RunSpec, read_spec
     from crvnn_core.spec.assembly import Assembly, assemble
@@ -70,13 +71,14 @@ _LAZY = {
         "Neighbourhood",
         "Observer",
         "Retriever",
+        "Scheduled",
         "Scorer",
         "Task",
+        "set_progress",
     ),
     "inference.model": ("Head", "Model"),
     "engine.neighbourhoods": ("MatrixNeighbourhood",),
     "inference.published_weights": ("load_published_weights",),
-    "engine.schedule": ("Scheduled", "set_progress"),
     "spec": ("RunSpec", "read_spec"),
     "engine.checks": ("checked_lengths",),
     "engine.trace": ("Trace",),

@@ -52,7 +52,7 @@ class Slot:
     @property
     def checks(self) -> str:
         """The list of checks that is its contract."""
-        return f"crvnn_core.testing.{self.name}:{self.name.upper()}_CHECKS"
+        return f"crvnn_core.testing.contracts.{self.name}:{self.name.upper()}_CHECKS"
 
     @property
     def template(self) -> str:

@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
-from crvnn_core.engine.schedule import Scheduled
 from crvnn_core.errors import CrvnnError, Origin, Problem, UnknownNameError, nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.trained import Trained
-from crvnn_core.interfaces import Encoder
+from crvnn_core.interfaces import Encoder, Scheduled
 from crvnn_core.spec import Lexicon, RunSpec, spec_dict
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import Layer, overrides

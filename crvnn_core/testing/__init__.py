@@ -6,17 +6,17 @@ same list. ``crvnn_core.testing.oracles`` holds slow versions written from the d
 """
 
 from crvnn_core.host.slots import SLOT_BY_NAME
-from crvnn_core.testing.cell import CELL_CHECKS
 from crvnn_core.testing.common import Check, Outcome, promise, run_checks
-from crvnn_core.testing.decision import DECISION_CHECKS
-from crvnn_core.testing.embedding import EMBEDDING_CHECKS
-from crvnn_core.testing.encoder import ENCODER_CHECKS
-from crvnn_core.testing.halting import HALTING_CHECKS
-from crvnn_core.testing.observer import OBSERVER_CHECKS
-from crvnn_core.testing.optimizer import OPTIMIZER_CHECKS
-from crvnn_core.testing.retriever import RETRIEVER_CHECKS
-from crvnn_core.testing.scorer import SCORER_CHECKS
-from crvnn_core.testing.task import TASK_CHECKS
+from crvnn_core.testing.contracts.cell import CELL_CHECKS
+from crvnn_core.testing.contracts.decision import DECISION_CHECKS
+from crvnn_core.testing.contracts.embedding import EMBEDDING_CHECKS
+from crvnn_core.testing.contracts.encoder import ENCODER_CHECKS
+from crvnn_core.testing.contracts.halting import HALTING_CHECKS
+from crvnn_core.testing.contracts.observer import OBSERVER_CHECKS
+from crvnn_core.testing.contracts.optimizer import OPTIMIZER_CHECKS
+from crvnn_core.testing.contracts.retriever import RETRIEVER_CHECKS
+from crvnn_core.testing.contracts.scorer import SCORER_CHECKS
+from crvnn_core.testing.contracts.task import TASK_CHECKS
 
 #: The checks of each slot.
 CHECKS: dict[str, tuple[Check, ...]] = {name: slot.load_checks() for name, slot in SLOT_BY_NAME.items()}

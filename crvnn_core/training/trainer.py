@@ -14,11 +14,10 @@ from attrs import asdict, frozen
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from crvnn_core.engine.schedule import set_progress
 from crvnn_core.errors import CrvnnError, PluginError
 from crvnn_core.inference.model import Model
 from crvnn_core.inference.weights import begin_with, load_weights, saved_weights
-from crvnn_core.interfaces import Example, Observer
+from crvnn_core.interfaces import Example, Observer, set_progress
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint

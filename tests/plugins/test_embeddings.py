@@ -9,7 +9,7 @@ import torch
 
 from crvnn_core import Component, CrvnnError, Embedding, InputError
 from crvnn_core.testing.common import run_checks
-from crvnn_core.testing.embedding import EMBEDDING_CHECKS, TOKENS
+from crvnn_core.testing.contracts.embedding import EMBEDDING_CHECKS, TOKENS
 from crvnn_plugins.embeddings import GloVe, Random, read_vectors
 
 FILE = """\

@@ -122,7 +122,7 @@ def test_built_in_components_keep_their_promises(slot, name, sets, check, by, mo
     ):  # neighbours from a retriever with kernels, so that decisions reach theirs
         adhoc = CATALOG.find("retriever", "adhoc").component.load()()
         neighbours = functools.partial(_neighbours, adhoc)
-        monkeypatch.setattr("crvnn_core.testing.decision.matrices", neighbours)
+        monkeypatch.setattr("crvnn_core.testing.contracts.decision.matrices", neighbours)
     pytest.importorskip(NEEDED.get((slot, name), "torch"))
     check(with_parameters(CATALOG.find(slot, name), sets))
 

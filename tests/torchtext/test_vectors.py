@@ -11,7 +11,7 @@ import torch
 
 from crvnn_core import Component, CrvnnError
 from crvnn_core.testing.common import run_checks
-from crvnn_core.testing.embedding import EMBEDDING_CHECKS, TOKENS
+from crvnn_core.testing.contracts.embedding import EMBEDDING_CHECKS, TOKENS
 from crvnn_torchtext.vectors import TorchTextVectors
 from files import write
 

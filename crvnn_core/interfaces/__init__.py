@@ -1,0 +1,33 @@
+"""The interfaces of the slots: what a component of each must be."""
+
+from crvnn_core.interfaces.encoder import Encoder, Encoding
+from crvnn_core.interfaces.parts import (
+    Cell,
+    Decision,
+    Halting,
+    Neighbourhood,
+    Part,
+    Retriever,
+    Scheduled,
+    Scorer,
+    set_progress,
+)
+from crvnn_core.interfaces.training import Embedding, Example, Observer, Task
+
+__all__ = [
+    "Cell",
+    "Decision",
+    "Embedding",
+    "Encoder",
+    "Encoding",
+    "Example",
+    "Halting",
+    "Neighbourhood",
+    "Observer",
+    "Part",
+    "Retriever",
+    "Scheduled",
+    "Scorer",
+    "Task",
+    "set_progress",
+]

@@ -1,0 +1,67 @@
+"""Encoders, and what they return. Shapes: B sequences, n tokens, d = width."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from crvnn_core.interfaces.parts import Part
+
+if TYPE_CHECKING:
+    from crvnn_core.engine.trace import Trace
+
+
+@dataclass(eq=False)  # not attrs: torch looks for tensors inside dataclasses, for DDP and for compiling
+class Encoding:
+    """What an encoder gives for a batch."""
+
+    vector: Tensor  # [B, d]
+    penalty: Tensor  # [B], to be added to the loss
+    steps: Tensor  # [B], recursion steps taken
+    trace: Trace | None = None
+    #: From an encoder with a structure of its own, when a trace is asked for: for each sequence of n tokens the
+    #: positions 0 ... n - 2 in the order in which what ends there joins what is to its right.
+    joins: Sequence[Sequence[int]] | None = None
+
+
+class Encoder(Part):
+    """Turns embedded sequences into one vector each."""
+
+    #: Whether ``forward`` takes ``hard=True``: decisions are binary then, and composition follows one tree.
+    hard_inference: bool = False
+
+    if TYPE_CHECKING:
+
+        def __call__(
+            self, inputs: Tensor, mask: Tensor, *, trace: bool = False, hard: bool = False
+        ) -> Encoding: ...
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def neighbours(self, exists: Tensor, *, hard: bool = False) -> tuple[Tensor, Tensor] | None:
+        """The probability that j is the left, and the right, neighbour of i, [n, n] each; ``None`` if there is none.
+
+        Define it to show the neighbours of tokens in the explorer.
+
+        :param exists: the existential probabilities [n] of one sequence's tokens.
+        :param hard: as in hard inference, where the neighbour is the next token that still exists.
+        """
+        return None
+
+    def step_limit(self, length: int) -> int | None:
+        """The most steps that a sequence of ``length`` tokens can take; ``None`` if the encoder has no such limit."""
+        return None
+
+    @abstractmethod
+    def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
+        """``inputs`` [B, n, d], ``mask`` [B, n] true at tokens, padding on the right.
+
+        With ``trace``, show the tree: as a ``Trace``, or as ``joins``; neither where there is none. An encoder with
+        ``hard_inference`` takes ``hard`` as well; no other is ever given it.
+        """

@@ -1,0 +1,133 @@
+"""What training is given: tasks with their examples, embeddings, and observers."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+from torch import Tensor, nn
+
+from crvnn_core.errors import CrvnnError
+
+if TYPE_CHECKING:
+    from crvnn_core.trees import Tree
+
+
+@frozen
+class Example:
+    """One or two token sequences, and the index of their class."""
+
+    sequences: tuple[tuple[str, ...], ...]
+    label: int
+
+
+class Task(ABC):
+    """Where examples come from, and what is asked about them.
+
+    A task is built without looking at its data: a trained model is used where its training data is not. What
+    ``vocabulary`` and ``classes`` need from the data is read when they are first asked for, and a saved model sets
+    both to what it was trained with.
+    """
+
+    #: Every token that training meets; tokens outside it become one shared unknown.
+    vocabulary: Sequence[str]
+    #: What the labels 0, 1, ... stand for.
+    classes: Sequence[str]
+    #: Names of the splits, the first of which is for training.
+    splits: Sequence[str] = ("train", "dev", "test")
+    #: The split that decides during training: which weights are best, when to stop. It may be absent.
+    development: str = "dev"
+    #: Sequences in an example: 1, or 2 for tasks on pairs.
+    arity: int = 1
+
+    @abstractmethod
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        """The examples of a split, from first to last; what is random about them depends on ``seed`` alone."""
+
+    def epoch(self, seed: int, number: int) -> Iterable[Example]:
+        """The training examples of epoch ``number`` (from 0), in the order to be seen.
+
+        By default all of the training split, shuffled anew each time. A generator may give new ones instead.
+        """
+        rows = list(self.examples(self.splits[0], seed))
+        random.Random(f"epoch {seed} {number}").shuffle(rows)
+        return rows
+
+    def read(self, path: Path) -> Iterator[Example]:
+        """The examples in a file of the form that this task reads."""
+        raise CrvnnError("this task reads no files")
+
+    def why_missing(self, split: str) -> str:
+        """Why a split is not among ``splits`` although it could be, for messages: a file that is not there, say."""
+        return ""
+
+    def bucket(self, example: Example) -> str:
+        """The group that an example is counted in when results are reported; empty for none."""
+        return ""
+
+    def gold(self, example: Example) -> tuple[Tree | None, ...]:
+        """The right tree of each sequence, to score found ones against; ``None`` where nobody has said."""
+        return (None,) * len(example.sequences)
+
+    def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
+        """Spans (start, end) that each sequence has by itself, where the rest of its gold tree is a convention.
+
+        ``None`` where nothing is a convention, or nobody has said.
+        """
+        return (None,) * len(example.sequences)
+
+    def tokenize(self, text: str) -> tuple[str, ...]:
+        """A user's text as tokens."""
+        return tuple(text.split())
+
+    def head(self, width: int, dropout: float) -> nn.Module:
+        """A module from one sentence vector [B, d] per sequence to logits [B, classes]."""
+        from crvnn_core.inference.model import Head
+
+        return Head(width, len(self.classes), arity=self.arity, layers=2, dropout=dropout)
+
+
+class Embedding(ABC):
+    """Where the vectors of tokens begin: at random, or in somebody's file.
+
+    It is asked once, when a model is made; a saved model has its vectors among its weights.
+    """
+
+    #: Whether training changes the vectors. The one for unknown tokens is always trained.
+    trainable: bool = True
+    #: What a user should know after ``table``: how many tokens have a vector, say.
+    notes: Sequence[str] = ()
+
+    @abstractmethod
+    def table(self, tokens: Sequence[str], width: int) -> tuple[Sequence[str], Tensor]:
+        """The tokens that get a vector of their own, and the vectors [tokens, any size].
+
+        ``tokens`` is the task's vocabulary, ``width`` the model's. Tokens may be left out (they become unknown)
+        and others added, which training may not meet but users may.
+        """
+
+
+class Observer:
+    """Is told what happens during training; override what you need."""
+
+    def started(self, steps: int, facts: Mapping[str, Any]) -> None:
+        """Training begins or goes on, to end at step ``steps``; ``facts`` has ``step``, where it stands.
+
+        ``facts`` also has ``parameters`` (how many) and ``directory`` (where the run is kept, or ``None``).
+        """
+
+    def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Step number ``step`` (from 1) is done."""
+
+    def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
+        """The model was tried on the development split after this step."""
+
+    def noted(self, message: str) -> None:
+        """Something happened that a user should know."""
+
+    def finished(self, facts: Mapping[str, Any]) -> None:
+        """Training has ended, as planned or not."""

@@ -163,12 +163,17 @@ def test_the_error_that_a_page_shows_is_what_crvnn_says(tmp_path, monkeypatch):
 # The reference.
 
 
-@pytest.fixture(scope="module")
-def generator():
-    spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
+def script(name):
+    """A program of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return script("make_reference")
 
 
 def reference(name):
@@ -184,6 +189,10 @@ def test_the_reference_is_what_the_code_says(generator):
 
 def test_writing_the_reference_twice_gives_the_same_pages(generator):
     assert generator.pages() == generator.pages()
+
+
+def test_the_picture_of_the_recursion_is_what_the_engine_does():
+    assert script("make_picture").picture() == (DOCS / "images" / "recursion.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("hook", [name for name in vars(hooks) if name.startswith("crvnn_")])

@@ -1,0 +1,85 @@
+"""The checks of a slot's contract as cases of a test: for built-in components, and for faulty ones."""
+
+import pytest
+
+from crvnn_core import Component, create_plugin_manager, read_catalog
+from crvnn_core.host.description import with_parameters
+from crvnn_core.testing import CHECKS, run_checks
+
+CATALOG = read_catalog(create_plugin_manager())
+
+#: Components that need files or a network, and the test files that run their contract.
+TESTED_ELSEWHERE = {
+    ("embedding", "glove"): "plugins/test_embeddings.py",
+    ("embedding", "torchtext"): "torchtext/test_vectors.py",
+    ("task", "from-file"): "tasks/test_from_file.py",
+    ("task", "mnli"): "tasks/test_nli.py",
+    ("task", "snli"): "tasks/test_nli.py",
+    ("task", "sst2"): "tasks/test_sst.py",
+    ("task", "sst5"): "tasks/test_sst.py",
+    ("task", "torchtext"): "torchtext/test_task.py",
+}
+
+_BY_NAME = {check.__name__.removeprefix("check_"): check for checks in CHECKS.values() for check in checks}
+
+
+def built_in(slot, variants=(), *, excluded=()):
+    """Parametrise a test over a slot's checks and its built-in components, with and without native kernels.
+
+    The test takes ``name``, ``sets``, ``check`` and ``by``; ``component(slot, name, sets)`` is what to check.
+
+    :param variants: names of components and the settings to check them with, besides the defaults.
+    :param excluded: names, settings and the check that cannot hold for them.
+    """
+    names = [
+        name
+        for name in CATALOG.components[slot]
+        if CATALOG.find(slot, name).source.package == "crvnn"  # and not of a package installed beside it
+        and (slot, name) not in TESTED_ELSEWHERE
+    ]
+    cases = [
+        pytest.param(name, sets, check, by, id="-".join([name, *sets, check.__name__, by]))
+        for name, sets in [*((name, ()) for name in names), *variants]
+        for check in CHECKS[slot]
+        if (name, *sets, check.__name__) not in excluded
+        for by in (("kernels", "torch") if _has_kernels(slot, name, sets) else ("torch",))
+    ]
+    return pytest.mark.parametrize(("name", "sets", "check", "by"), cases, indirect=["by"])
+
+
+def _has_kernels(slot, name, sets):
+    """Whether a component has operations with native kernels, with and without which its contract must hold."""
+    if slot == "decision":
+        return name != "sigmoid" and "modulation=none" not in sets
+    auto = not any(setting.startswith("accumulate=") for setting in sets)
+    return (slot, name) in {("scorer", "window"), ("cell", "gated"), ("encoder", "crvnn")} or (
+        name == "adhoc" and auto
+    )
+
+
+def component(slot, name, sets=()):
+    """An installed component with some of its parameters set."""
+    return with_parameters(CATALOG.find(slot, name), sets)
+
+
+def faulty(cases):
+    """Parametrise a test over a ``check``, the ``build`` of a component that fails it, and the ``reason`` given."""
+    return pytest.mark.parametrize(("check", "build", "reason"), cases, ids=[check for check, _, _ in cases])
+
+
+def names_of_checks(slot):
+    """The names of a slot's checks, without their prefix ``check_``."""
+    return {check.__name__.removeprefix("check_") for check in CHECKS[slot]}
+
+
+def run_check(name, build):
+    """The outcome of one check, by its name without the prefix ``check_``."""
+    (outcome,) = run_checks(Component("broken", build), [_BY_NAME[name]])
+    return outcome
+
+
+def failures(slot, build):
+    """Why a component fails checks of its slot's contract: nothing if it satisfies the contract."""
+    return [
+        outcome.reason for outcome in run_checks(Component("plain", build), CHECKS[slot]) if not outcome.kept
+    ]

@@ -1,0 +1,171 @@
+"""The contract of cells: built-in cells satisfy it, and each check fails for a cell that violates it."""
+
+import pytest
+import torch
+
+from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_faults import (
+    nan_in_half_precision,
+    noisy,
+    on_the_cpu,
+    with_unsaved_state,
+    with_unused_parameter,
+)
+from crvnn_core import Component
+from crvnn_core.testing import CHECKS, run_checks
+from crvnn_core.testing.parts import PlainCell
+
+#: Settings away from the defaults: the component's name, and what is set.
+VARIANTS = [
+    ("gated", ("activation=relu",)),
+    ("gated", ("activation=gelu-tanh",)),
+    ("gated", ("shared_norm=true",)),
+    ("gated", ("hidden=5", "dropout=0.5")),
+]
+
+
+@built_in("cell", VARIANTS)
+def test_built_in_cells_satisfy_their_contract(name, sets, check, by):
+    check(component("cell", name, sets))
+
+
+def cell(compose):
+    class Faulty(PlainCell):
+        def forward(self, left, right):
+            return compose(super().forward(left, right), left, right)
+
+    return Faulty
+
+
+def leaf(alter):
+    class Faulty(PlainCell):
+        def leaf(self, inputs):
+            return super().leaf(alter(inputs))
+
+    return Faulty
+
+
+class TrainingCounter(PlainCell):
+    """Counts its calls in training, in a number that is not saved."""
+
+    calls = 0
+
+    def forward(self, left, right):
+        self.calls += self.training
+        return super().forward(left, right) * (1 - 0.001 * self.calls)
+
+
+class CallCounter(PlainCell):
+    """Its output changes after 20 calls."""
+
+    calls = 0
+
+    def forward(self, left, right):
+        self.calls += 1
+        return super().forward(left, right) * (0.5 if self.calls > 20 else 1)
+
+
+class GrowingCell(PlainCell):
+    def forward(self, left, right):
+        return 10 * (left - 2 * right) + super().forward(left, right)
+
+
+class RaisesInTraining(PlainCell):
+    def forward(self, left, right):
+        assert not self.training, "not in training"
+        return super().forward(left, right)
+
+
+class NarrowReadout(PlainCell):
+    def readout(self, state):
+        return state[..., :-1]
+
+
+def test_a_plain_cell_satisfies_the_contract():
+    assert failures("cell", PlainCell) == []
+
+
+#: A check, a cell that fails it, and a part of the reason that is given.
+FAULTY = [
+    (
+        "cell_keeps_its_shapes",
+        cell(lambda new, left, right: new[..., :-1]),
+        "a parent has the shape [5]; expected [6]",
+    ),
+    ("cell_keeps_its_shapes", NarrowReadout, "the read-out has the shape [5]"),
+    (
+        "cell_makes_each_leaf_alone",
+        leaf(lambda x: x - x.mean(0)),
+        "the leaves of sequence 0 depend on other sequences of the batch",
+    ),
+    (
+        "cell_makes_each_leaf_alone",
+        leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x),
+        "the leaf of token 1 of sequence 0 depends on other positions of the sequence",
+    ),
+    (
+        "cell_composes_each_pair_alone",
+        cell(lambda new, left, right: new + new.mean()),
+        "the parent of pair 0",
+    ),
+    (
+        "cell_sees_both_children",
+        cell(lambda new, left, right: torch.sin(left)),
+        "does not depend on its right child",
+    ),
+    (
+        "cell_bears_a_child_of_zeros",
+        cell(lambda new, left, right: new + left / left.norm(dim=-1, keepdim=True)),
+        "a parent has NaN or infinity",
+    ),
+    (
+        "cell_bears_a_child_of_zeros",
+        cell(lambda new, left, right: new + right.norm(dim=-1, keepdim=True).sqrt()),
+        "the gradient of a child has NaN or infinity",
+    ),
+    ("cell_learns", RaisesInTraining, "not in training"),
+    (
+        "cell_runs_on_any_device",
+        cell(lambda new, left, right: new @ torch.eye(new.shape[-1])),
+        "was given tensors on cpu and meta",
+    ),
+    ("cell_learns", with_unused_parameter(PlainCell), "no gradient reaches the parameter 'unused'"),
+    (
+        "cell_learns",
+        cell(lambda new, left, right: new.detach() + left),
+        "no gradient reaches the parameter 'compose",
+    ),
+    ("cell_stays_finite_when_deep", GrowingCell, "the root has NaN or infinity"),
+    ("cell_runs_on_any_device", cell(on_the_cpu), "fails on the meta device"),
+    ("cell_works_under_autocast", cell(nan_in_half_precision), "a parent has NaN or infinity"),
+    ("cell_is_deterministic", cell(noisy), "call 2 with the same input"),
+    ("cell_can_be_saved", TrainingCounter, "state that is not saved"),
+    ("cell_is_deterministic", CallCounter, "keeps state between calls"),
+    ("cell_can_be_saved", with_unsaved_state(PlainCell), "state that is not saved"),
+]
+
+
+@faulty(FAULTY)
+def test_a_check_that_fails_says_why_a_cell_is_faulty(check, build, reason):
+    outcome = run_check(check, build)
+    assert not outcome.kept
+    assert outcome.reason
+    assert reason in outcome.reason
+
+
+def test_every_check_of_cells_fails_for_a_faulty_cell():
+    assert {check for check, _, _ in FAULTY} == names_of_checks("cell")
+
+
+#: Cells with a common mistake each, and the only check that fails for it.
+MISTAKES = [
+    (leaf(lambda x: x - x.mean(0)), "check_cell_makes_each_leaf_alone"),
+    (leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x), "check_cell_makes_each_leaf_alone"),
+    (TrainingCounter, "check_cell_can_be_saved"),
+]
+
+
+@pytest.mark.parametrize(("build", "check"), MISTAKES)
+def test_a_cell_with_one_mistake_fails_one_check(build, check):
+    outcomes = run_checks(Component("faulty", build), CHECKS["cell"])
+    assert [outcome.check for outcome in outcomes if not outcome.kept] == [check]

@@ -1,0 +1,192 @@
+"""The contract of decisions: built-in decisions satisfy it, and each check fails for a decision that violates it."""
+
+import functools
+
+import pytest
+import torch
+
+from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_faults import noisy, on_the_cpu, with_live_setting, with_unsaved_state, with_unused_parameter
+from crvnn_core import Component
+from crvnn_core.kernels import in_use
+from crvnn_core.testing import CHECKS, run_checks
+from crvnn_core.testing.parts import PlainDecision
+
+MODULATIONS = ("none", "paper", "reference")
+
+#: Settings away from the defaults: the component's name, and what is set.
+VARIANTS = [
+    ("modulated", ("form=reference",)),
+    ("tempered", ("schedule=linear",)),
+    *(
+        (name, (f"modulation={modulation}",))
+        for name in ("tempered", "gumbel-sigmoid", "straight-through", "stretched")
+        for modulation in MODULATIONS
+    ),
+    ("sparsemax", ("modulation=none",)),
+    ("sparsemax", ("share=0.2", "temperature=0.3")),
+]
+
+
+@built_in("decision", VARIANTS)
+def test_built_in_decisions_satisfy_their_contract(name, sets, check, by, monkeypatch):
+    if in_use():  # neighbours from a retriever with kernels, so that decisions reach theirs
+        adhoc = component("retriever", "adhoc").load()()
+        neighbours = functools.partial(neighbours_of, adhoc)
+        monkeypatch.setattr("crvnn_core.testing.contracts.decision.matrices", neighbours)
+    check(component("decision", name, sets))
+
+
+def neighbours_of(retriever, exists):
+    return retriever(exists, torch.ones_like(exists, dtype=torch.bool))
+
+
+def decision(decide):
+    class Faulty(PlainDecision):
+        def forward(self, scores, near, eligible, exists):
+            return decide(scores, eligible)
+
+    return Faulty
+
+
+def sigmoid(scores, eligible):
+    return torch.sigmoid(scores) * eligible
+
+
+class UndeclaredGradient(PlainDecision):
+    """Hard forward, soft backward, declared to have no gradient where c is exactly 0 or 1."""
+
+    gradient_vanishes = True
+
+    def forward(self, scores, near, eligible, exists):
+        return ((scores > 0).float() + (scores - scores.detach())) * eligible
+
+
+class StraightThrough(PlainDecision):
+    """A threshold forward, a sigmoid backward, declared to have no gradient at 0 and 1."""
+
+    gradient_vanishes = True
+
+    def forward(self, scores, near, eligible, exists):
+        soft = sigmoid(scores, eligible)
+        return (soft > 0.5).float() + soft - soft.detach()
+
+
+class TopK(PlainDecision):
+    """Composes by the distance to the row's second highest score, even one of a position with e = 0."""
+
+    def forward(self, scores, near, eligible, exists):
+        filled = torch.nn.functional.pad(scores.masked_fill(~eligible, -100.0), (0, 2), value=-100.0)
+        return torch.sigmoid(scores - filled.topk(2, 1).values[:, 1:]) * eligible
+
+
+class RowSoftmax(PlainDecision):
+    """A softmax over the row, in which positions with e = 0 take part."""
+
+    def forward(self, scores, near, eligible, exists):
+        return torch.softmax(scores.masked_fill(~eligible, -1e9), 1) * eligible
+
+
+class UndeclaredSaturation(UndeclaredGradient):
+    gradient_vanishes = False
+    can_saturate = False
+
+
+def test_a_plain_decision_satisfies_the_contract():
+    assert failures("decision", PlainDecision) == []
+
+
+#: A check, a decision that fails it, and a part of the reason that is given.
+FAULTY = [
+    ("decision_has_its_live_settings", with_live_setting(PlainDecision), "live_settings has temprature"),
+    ("decision_gives_probabilities", decision(lambda u, may: 1.5 * sigmoid(u, may)), "a probability is 1."),
+    ("decision_gives_probabilities", decision(lambda u, may: torch.exp(u) / (1 + torch.exp(u))), "c has NaN"),
+    (
+        "decision_leaves_the_ineligible_alone",
+        decision(lambda u, may: torch.sigmoid(u)),
+        "an ineligible position",
+    ),
+    (
+        "decision_gradient_vanishes_if_declared",
+        UndeclaredGradient,
+        "where c is exactly 0 or 1 it has a gradient",
+    ),
+    ("decision_gradient_vanishes_if_declared", StraightThrough, "as a straight-through estimate has"),
+    ("decision_saturates_only_if_declared", UndeclaredSaturation, "though can_saturate is false"),
+    ("decision_ignores_positions_that_are_gone", TopK, "positions that have e = 0, which still compete"),
+    (
+        "decision_ignores_positions_that_are_gone",
+        RowSoftmax,
+        "positions that have e = 0, which still compete",
+    ),
+    ("decision_follows_the_scores", decision(lambda u, may: sigmoid(-u, may)), "c falls while u rises"),
+    ("decision_follows_the_scores", decision(lambda u, may: 0.5 * may), "c does not depend on u"),
+    (
+        "decision_treats_each_sequence_alone",
+        decision(lambda u, may: sigmoid(u - u.mean(), may)),
+        "sequence 0",
+    ),
+    (
+        "decision_ignores_padding",
+        decision(lambda u, may: sigmoid(u - u.mean(1, keepdim=True), may)),
+        "with other padding",
+    ),
+    (
+        "decision_passes_gradients",
+        decision(lambda u, may: (u > 0) * may * torch.ones((), requires_grad=True)),
+        "no gradient reaches the scores",
+    ),
+    (
+        "decision_passes_gradients",
+        decision(lambda u, may: sigmoid(u * 0, may)),
+        "the gradient of the scores is 0",
+    ),
+    (
+        "decision_gives_probabilities",
+        decision(lambda u, may: sigmoid(u, may) * (1 + 1e-6)),
+        "a probability is 1.000001",
+    ),
+    ("decision_learns", with_unused_parameter(PlainDecision), "no gradient reaches the parameter 'unused'"),
+    (
+        "decision_runs_on_any_device",
+        decision(lambda u, may: on_the_cpu(sigmoid(u, may))),
+        "fails on the meta device",
+    ),
+    (
+        "decision_works_under_autocast",
+        decision(lambda u, may: sigmoid(u, may) * (0.5 if torch.is_autocast_enabled("cpu") else 1)),
+        "under autocast: differs",
+    ),
+    (
+        "decision_is_deterministic",
+        decision(lambda u, may: noisy(0.5 * sigmoid(u, may)) * may),
+        "call 2 with the same input",
+    ),
+    ("decision_can_be_saved", with_unsaved_state(PlainDecision), "state that is not saved"),
+]
+
+
+@faulty(FAULTY)
+def test_a_check_that_fails_says_why_a_decision_is_faulty(check, build, reason):
+    outcome = run_check(check, build)
+    assert not outcome.kept
+    assert outcome.reason
+    assert reason in outcome.reason
+
+
+def test_every_check_of_decisions_fails_for_a_faulty_decision():
+    assert {check for check, _, _ in FAULTY} == names_of_checks("decision")
+
+
+#: Decisions with a common mistake each, and the only check that fails for it.
+MISTAKES = [
+    (TopK, "check_decision_ignores_positions_that_are_gone"),
+    (RowSoftmax, "check_decision_ignores_positions_that_are_gone"),
+    (StraightThrough, "check_decision_gradient_vanishes_if_declared"),
+]
+
+
+@pytest.mark.parametrize(("build", "check"), MISTAKES)
+def test_a_decision_with_one_mistake_fails_one_check(build, check):
+    outcomes = run_checks(Component("faulty", build), CHECKS["decision"])
+    assert [outcome.check for outcome in outcomes if not outcome.kept] == [check]

@@ -1,0 +1,269 @@
+"""The contract of encoders: built-in encoders satisfy it, and each check fails for an encoder that violates it."""
+
+import pytest
+import torch
+from torch import nn
+
+from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_faults import nan_in_half_precision, noisy, on_the_cpu, with_live_setting, with_unused_parameter
+from crvnn_core import Encoder, Encoding, checked_lengths
+from crvnn_core.engine.trace import Trace
+
+#: Settings away from the defaults: the component's name, and what is set.
+VARIANTS = [
+    ("crvnn", ("boundaries=false",)),
+    ("crvnn", ("penalise=unhalted",)),
+    ("crvnn", ("halt_penalty=0.0",)),
+    ("crvnn", ("extra_steps=2",)),
+    ("crvnn", ("boundaries=false", "penalise=unhalted", "extra_steps=1")),
+]
+
+
+@built_in("encoder", VARIANTS)
+def test_built_in_encoders_satisfy_their_contract(name, sets, check, by):
+    check(component("encoder", name, sets))
+
+
+class MeanEncoder(Encoder):
+    """The mean of what a linear map makes of the tokens: it satisfies the contract."""
+
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.map = nn.Linear(width, width)
+
+    def forward(self, inputs, mask, *, trace=False):
+        lengths = mask.sum(1)
+        checked_lengths(inputs, mask)
+        return self.encoding(inputs.masked_fill(~mask.unsqueeze(-1), 0), mask, lengths, trace)
+
+    def encoding(self, inputs, mask, lengths, trace):
+        tokens = torch.tanh(self.map(inputs)) * mask.unsqueeze(-1)
+        vector = tokens.sum(1) / lengths.unsqueeze(1)
+        return Encoding(vector, vector.new_zeros(len(vector)), lengths)
+
+
+def encoder(alter):
+    class Faulty(MeanEncoder):
+        def encoding(self, inputs, mask, lengths, trace):
+            plain = super().encoding(inputs, mask, lengths, trace)
+            return Encoding(alter(plain.vector, inputs), plain.penalty, plain.steps)
+
+    return Faulty
+
+
+class UncheckedEncoder(MeanEncoder):
+    def forward(self, inputs, mask, *, trace=False):
+        return self.encoding(inputs.masked_fill(~mask.unsqueeze(-1), 0), mask, mask.sum(1), trace)
+
+
+class PaddedEncoder(MeanEncoder):
+    def forward(self, inputs, mask, *, trace=False):
+        checked_lengths(inputs, mask)
+        return self.encoding(inputs, mask, mask.sum(1), trace)
+
+
+class PenalisingEncoder(MeanEncoder):
+    def encoding(self, inputs, mask, lengths, trace):
+        plain = super().encoding(inputs, mask, lengths, trace)
+        return Encoding(plain.vector, plain.penalty.sum(), plain.steps)
+
+
+class UnsavedEncoder(MeanEncoder):
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.unsaved = torch.rand(())
+
+    def encoding(self, inputs, mask, lengths, trace):
+        return super().encoding(inputs * self.unsaved, mask, lengths, trace)
+
+
+class ChangedByTracing(MeanEncoder):
+    def encoding(self, inputs, mask, lengths, trace):
+        plain = super().encoding(inputs, mask, lengths, trace)
+        return Encoding(plain.vector + trace, plain.penalty, plain.steps)
+
+
+class ImprobableTrace(MeanEncoder):
+    def encoding(self, inputs, mask, lengths, trace):
+        plain = super().encoding(inputs, mask, lengths, trace)
+        steps = torch.ones_like(lengths)
+        seen = Trace(2.0 * mask.unsqueeze(0), torch.stack([mask, mask]).float(), mask, steps)
+        return Encoding(plain.vector, plain.penalty, plain.steps, seen if trace else None)
+
+
+def joining(joins):
+    """An encoder that returns the joins of its own trees, made from the lengths of a batch."""
+
+    class Joining(MeanEncoder):
+        def encoding(self, inputs, mask, lengths, trace):
+            plain = super().encoding(inputs, mask, lengths, trace)
+            plain.joins = joins(lengths.tolist()) if trace else None
+            return plain
+
+    return Joining
+
+
+class GreedyEncoder(MeanEncoder):
+    """Hard inference and neighbours of its own, which satisfy the contract: joins go from left to right."""
+
+    hard_inference = True
+
+    def forward(self, inputs, mask, *, trace=False, hard=False):
+        encoding = super().forward(inputs, mask, trace=trace)
+        return self.hardened(encoding, inputs, mask, trace) if hard else encoding
+
+    def hardened(self, encoding, inputs, mask, trace):
+        encoding.joins = [range(n - 1) for n in mask.sum(1).tolist()] if trace else None
+        return encoding
+
+    def neighbours(self, exists, *, hard=False):
+        return adjacent_weights(exists)
+
+    def step_limit(self, length):
+        return length
+
+
+def adjacent_weights(exists):
+    """Each token's neighbours are the adjacent tokens, as far as they exist."""
+    left = torch.diag(torch.ones(len(exists) - 1), -1)
+    return left * exists, left.T * exists
+
+
+def with_neighbours(alter):
+    class Faulty(GreedyEncoder):
+        def neighbours(self, exists, *, hard=False):
+            return alter(*adjacent_weights(exists))
+
+    return Faulty
+
+
+class HardOverTheBatch(GreedyEncoder):
+    def hardened(self, encoding, inputs, mask, trace):
+        encoding.vector = encoding.vector - encoding.vector.mean(0)
+        return encoding
+
+
+class HardByGradient(GreedyEncoder):
+    """Needs gradients in hard inference."""
+
+    def hardened(self, encoding, inputs, mask, trace):
+        (gradient,) = torch.autograd.grad(encoding.vector.sum(), self.map.weight)
+        encoding.vector = encoding.vector.detach() + gradient.abs().amax()
+        return encoding
+
+
+class HardWithSoftTrace(GreedyEncoder):
+    """Hard inference whose trace has c = 0.5."""
+
+    def hardened(self, encoding, inputs, mask, trace):
+        exists = torch.stack([mask, mask]).float()
+        encoding.trace = Trace(0.5 * mask.unsqueeze(0), exists, mask, torch.ones_like(encoding.steps))
+        return encoding
+
+
+class ShortLimit(GreedyEncoder):
+    def step_limit(self, length):
+        return length // 2
+
+
+def test_a_plain_encoder_satisfies_the_contract():
+    assert failures("encoder", MeanEncoder) == []
+
+
+#: A check, an encoder that fails it, and a part of the reason that is given.
+FAULTY = [
+    ("encoder_has_its_live_settings", with_live_setting(MeanEncoder), "live_settings has temprature"),
+    ("encoder_keeps_its_step_limit", ShortLimit, "took 7 steps; step_limit(7) is 3"),
+    ("encoder_infers_hard_alone_as_in_a_batch", HardOverTheBatch, "the vector of sequence 0"),
+    ("encoder_infers_hard_without_gradients", HardByGradient, "does not require grad"),
+    ("encoder_infers_hard_along_one_tree", HardWithSoftTrace, "c of hard inference is neither 0 nor 1"),
+    (
+        "encoder_shows_neighbours_as_probabilities",
+        with_neighbours(lambda left, right: (left, right[:, :-1])),
+        "neighbours to the right are [5, 4]; expected [5, 5]",
+    ),
+    (
+        "encoder_gives_one_vector_a_sequence",
+        encoder(lambda vector, x: vector.unsqueeze(1)),
+        "vectors are [3, 1, 6]",
+    ),
+    ("encoder_gives_one_vector_a_sequence", PenalisingEncoder, "penalty and steps must be [B]"),
+    (
+        "encoder_treats_each_sequence_alone",
+        encoder(lambda vector, x: vector - vector.mean(0)),
+        "the vector of sequence 0",
+    ),
+    ("encoder_ignores_padding", PaddedEncoder, "with NaN for padding"),
+    (
+        "encoder_ignores_the_order_of_the_batch",
+        encoder(lambda vector, x: vector + torch.arange(len(vector), device=vector.device)[:, None]),
+        "turned round",
+    ),
+    (
+        "encoder_sees_every_token",
+        encoder(lambda vector, x: 2 * x[:, 0]),
+        "the vector of sequence 0 does not depend on its token 1",
+    ),
+    ("encoder_learns", with_unused_parameter(MeanEncoder), "no gradient reaches the parameter 'unused'"),
+    ("encoder_refuses_what_it_cannot_encode", UncheckedEncoder, "no InputError was raised"),
+    ("encoder_traces_truly", ChangedByTracing, "the vector, traced"),
+    ("encoder_traces_truly", ImprobableTrace, "c is not a probability"),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [range(n) for n in lengths]),
+        "sequence 0 has 7 tokens and the joins [0, 1, 2, 3, 4, 5, 6]; expected 0 to 7 - 2, each once",
+    ),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [[0] * (n - 1) for n in lengths]),
+        "expected 0 to 7 - 2, each once",
+    ),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [range(lengths[0] - 1)]),
+        "there are joins of 1 sequences; expected 3",
+    ),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [torch.arange(n - 1) for n in lengths]),
+        "the joins of sequence 0 are not whole numbers",
+    ),
+    ("encoder_runs_on_any_device", encoder(on_the_cpu), "fails on the meta device"),
+    ("encoder_works_under_autocast", encoder(nan_in_half_precision), "in bfloat16: differs by up to nan"),
+    ("encoder_is_deterministic", encoder(noisy), "call 2 with the same input"),
+    ("encoder_can_be_saved", UnsavedEncoder, "state that is not saved"),
+]
+
+
+@faulty(FAULTY)
+def test_a_check_that_fails_says_why_an_encoder_is_faulty(check, build, reason):
+    outcome = run_check(check, build)
+    assert not outcome.kept
+    assert outcome.reason
+    assert reason in outcome.reason
+
+
+def test_every_check_of_encoders_fails_for_a_faulty_encoder():
+    assert {check for check, _, _ in FAULTY} == names_of_checks("encoder")
+
+
+@pytest.mark.parametrize(
+    ("alter", "reason"),
+    [
+        (lambda left, right: (2 * left, right), "sum to 2 in a row"),
+        (lambda left, right: (-left, right), "negative weights"),
+        (lambda left, right: (right, left), "on the other side"),
+        (lambda left, right: (left, (right > -1).triu(1) / 5), "tokens that do not exist"),
+    ],
+)
+def test_neighbours_that_are_no_probabilities_fail_the_check(alter, reason):
+    assert reason in run_check("encoder_shows_neighbours_as_probabilities", with_neighbours(alter)).reason
+
+
+def test_an_encoder_that_declares_its_capabilities_satisfies_the_contract():
+    assert failures("encoder", GreedyEncoder) == []
+
+
+def test_an_encoder_that_returns_its_own_tree_satisfies_the_contract():
+    build = joining(lambda lengths: [range(n - 1)[::-1] for n in lengths])
+    assert failures("encoder", build) == []

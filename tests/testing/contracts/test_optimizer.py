@@ -1,0 +1,75 @@
+"""The contract of optimizers: built-in optimizers satisfy it, and each check fails for one that violates it."""
+
+import random
+
+import torch
+
+from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+
+#: Settings away from the defaults: the component's name, and what is set.
+VARIANTS = [
+    ("ranger", ("k=2", "alpha=0.5")),
+]
+
+
+@built_in("optimizer", VARIANTS)
+def test_built_in_optimizers_satisfy_their_contract(name, sets, check, by):
+    check(component("optimizer", name, sets))
+
+
+def descent(params: list) -> torch.optim.Optimizer:
+    return torch.optim.SGD(params, lr=0.05, momentum=0.9)
+
+
+class Ascent(torch.optim.SGD):
+    def __init__(self, params: list):
+        super().__init__(params, lr=0.05, maximize=True)
+
+
+class RandomRate(torch.optim.SGD):
+    def __init__(self, params: list):
+        super().__init__(params, lr=0.05)
+        self.generator = random.SystemRandom()
+
+    def step(self, closure=None):
+        self.param_groups[0]["lr"] = self.generator.uniform(0.01, 0.1)
+        return super().step(closure)
+
+
+class UnsavedCount(torch.optim.SGD):
+    """Its learning rate depends on a count that is not part of its state."""
+
+    def __init__(self, params: list):
+        super().__init__(params, lr=0.05)
+        self.taken = 0
+
+    def step(self, closure=None):
+        self.taken += 1
+        self.param_groups[0]["lr"] = 0.05 / self.taken
+        return super().step(closure)
+
+
+def test_a_plain_optimizer_satisfies_the_contract():
+    assert failures("optimizer", descent) == []
+
+
+#: A check, an optimizer that fails it, and a part of the reason that is given.
+FAULTY = [
+    ("optimizer_is_an_optimizer", lambda params: object(), "object is not a torch.optim.Optimizer"),
+    ("optimizer_is_an_optimizer", lambda params: descent(params[:1]), "does not hold the parameters"),
+    ("optimizer_makes_the_loss_fall", Ascent, "the loss went from"),
+    ("optimizer_is_deterministic", RandomRate, "two equal runs differ"),
+    ("optimizer_can_be_saved", UnsavedCount, "resuming from a saved state gives other weights"),
+]
+
+
+@faulty(FAULTY)
+def test_a_check_that_fails_says_why_an_optimizer_is_faulty(check, build, reason):
+    outcome = run_check(check, build)
+    assert not outcome.kept
+    assert outcome.reason
+    assert reason in outcome.reason
+
+
+def test_every_check_of_optimizers_fails_for_a_faulty_optimizer():
+    assert {check for check, _, _ in FAULTY} == names_of_checks("optimizer")

@@ -1,0 +1,162 @@
+"""The contract of retrievers: built-in retrievers satisfy it, and each check fails for a retriever that violates it."""
+
+import torch
+
+from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_faults import noisy, with_live_setting, with_unused_parameter
+from crvnn_core import Neighbourhood
+from crvnn_core.testing.common import existences, padded
+from crvnn_core.testing.common import random as standard
+from crvnn_core.testing.parts import PlainRetriever
+
+#: Settings away from the defaults: the component's name, and what is set.
+VARIANTS = [
+    ("windowed", ("k=2",)),
+    ("windowed", ("form=log-space",)),
+    ("windowed", ("k=2", "form=log-space")),
+    ("adhoc", ("accumulate=float64",)),
+    ("adhoc", ("accumulate=float32-pairs",)),
+]
+
+
+#: Left out: float32 pairs round more coarsely than the finite differences of 1e-6 that gradcheck takes.
+#: A test below compares their gradients with those of the float64 form instead.
+EXCLUDED = {("adhoc", "accumulate=float32-pairs", "check_retriever_has_true_gradients")}
+
+
+@built_in("retriever", VARIANTS, excluded=EXCLUDED)
+def test_built_in_retrievers_satisfy_their_contract(name, sets, check, by):
+    check(component("retriever", name, sets))
+
+
+def test_float32_pairs_have_the_gradients_of_the_float64_form():
+    mask = padded((30, 12))
+    gradients = []
+    for form in ("float64", "float32-pairs"):
+        exists, values = existences(mask).requires_grad_(), standard(*mask.shape, 3).requires_grad_()
+        near = component("retriever", "adhoc").load()(accumulate=form)(exists, mask)
+        weights = standard(*mask.shape, 3, seed=8)
+        ((near.left(values) + 2 * near.right(values)) * weights)[mask].sum().backward()
+        gradients.append((exists.grad, values.grad))
+    for exact, paired in zip(*gradients, strict=True):
+        torch.testing.assert_close(paired, exact, atol=1e-4, rtol=1e-4)
+
+
+class AlteredNeighbourhood(Neighbourhood):
+    """A neighbourhood whose results are altered."""
+
+    def __init__(self, near, alter):
+        self.near, self.alter = near, alter
+
+    def left(self, values):
+        return self.alter(values, self.near.left(values))
+
+    def right(self, values):
+        return self.alter(values, self.near.right(values))
+
+
+def altered_retriever(alter):
+    class Faulty(PlainRetriever):
+        def forward(self, exists, mask):
+            return AlteredNeighbourhood(super().forward(exists, mask), alter)
+
+    return Faulty
+
+
+class UniformRetriever(PlainRetriever):
+    def forward(self, exists, mask):
+        return super().forward(torch.ones_like(exists), mask)
+
+
+class PaddingRetriever(PlainRetriever):
+    def forward(self, exists, mask):
+        return super().forward(exists, torch.ones_like(mask))
+
+
+class BatchRetriever(PlainRetriever):
+    def forward(self, exists, mask):
+        return super().forward(exists * exists.mean(), mask)
+
+
+class DetachedRetriever(PlainRetriever):
+    def forward(self, exists, mask):
+        return super().forward(exists.detach(), mask)
+
+
+class CpuRetriever(PlainRetriever):
+    def forward(self, exists, mask):
+        return super().forward(exists * torch.ones(exists.shape[1]), mask)
+
+
+class UnsavedRetriever(PlainRetriever):
+    def __init__(self):
+        super().__init__()
+        self.unsaved = torch.rand(())
+
+    def forward(self, exists, mask):
+        return super().forward(exists * self.unsaved, mask)
+
+
+def test_a_plain_retriever_satisfies_the_contract():
+    assert failures("retriever", PlainRetriever) == []
+
+
+#: A check, a retriever that fails it, and a part of the reason that is given.
+FAULTY = [
+    ("retriever_has_its_live_settings", with_live_setting(PlainRetriever), "live_settings has temprature"),
+    (
+        "retriever_keeps_shape_and_type",
+        altered_retriever(lambda v, near: near.float()),
+        "torch.float64 became torch.float32",
+    ),
+    ("retriever_keeps_shape_and_type", altered_retriever(lambda v, near: near[:, :-1]), "became"),
+    ("retriever_is_linear", altered_retriever(lambda v, near: near.abs()), "left of a sum: differs"),
+    ("retriever_finds_the_nearest_when_existence_is_binary", UniformRetriever, "should see"),
+    ("retriever_gives_probabilities", altered_retriever(lambda v, near: 2 * near), "weights sum to"),
+    ("retriever_gives_probabilities", altered_retriever(lambda v, near: -near), "a weight is -"),
+    (
+        "retriever_looks_to_its_own_side",
+        altered_retriever(lambda v, near: near + 0.1 * v),
+        "at and after the position",
+    ),
+    ("retriever_ignores_padding", PaddingRetriever, "with other padding"),
+    (
+        "retriever_ignores_positions_that_are_gone",
+        altered_retriever(lambda v, near: near * (1 - 1 / v.shape[1])),
+        "without the positions that have e = 0, which still count",
+    ),
+    ("retriever_treats_each_sequence_alone", BatchRetriever, "left of sequence 0"),
+    ("retriever_has_true_gradients", DetachedRetriever, "gradcheck found a difference"),
+    ("retriever_runs_on_any_device", CpuRetriever, "fails on the meta device"),
+    (
+        "retriever_works_under_autocast",
+        altered_retriever(lambda v, near: near.float() if v.dtype == torch.bfloat16 else near),
+        "bfloat16 became torch.float32",
+    ),
+    (
+        "retriever_works_under_autocast",
+        altered_retriever(
+            lambda v, near: near.bfloat16().to(v.dtype) if torch.is_autocast_enabled("cpu") else near
+        ),
+        "in torch.float32: differs",
+    ),
+    ("retriever_learns", with_unused_parameter(PlainRetriever), "no gradient reaches the parameter 'unused'"),
+    (
+        "retriever_is_deterministic",
+        altered_retriever(lambda v, near: noisy(near)),
+        "call 2 with the same input",
+    ),
+    ("retriever_can_be_saved", UnsavedRetriever, "state that is not saved"),
+]
+
+
+@faulty(FAULTY)
+def test_a_check_that_fails_says_why_a_retriever_is_faulty(check, build, reason):
+    outcome = run_check(check, build)
+    assert not outcome.kept
+    assert outcome.reason
+    assert reason in outcome.reason
+
+
+def test_every_check_of_retrievers_fails_for_a_faulty_retriever():
+    assert {check for check, _, _ in FAULTY} == names_of_checks("retriever")

@@ -1,0 +1,128 @@
+"""The contract of tasks: built-in tasks satisfy it, and each check fails for a task that violates it."""
+
+import random
+
+import torch
+from torch import nn
+
+from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from crvnn_core import Example, Task
+from crvnn_core.trees import Tree
+from crvnn_core.trees.baselines import left_branching
+
+#: Settings away from the defaults: the component's name, and what is set.
+VARIANTS = [
+    ("listops", ("max_tokens=0",)),
+]
+
+
+@built_in("task", VARIANTS)
+def test_built_in_tasks_satisfy_their_contract(name, sets, check, by):
+    check(component("task", name, sets))
+
+
+class CountingTask(Task):
+    """Is a row of letters of even length? Rows of one split are never as long as those of another."""
+
+    vocabulary = ("a", "b")
+    classes = ("no", "yes")
+
+    def examples(self, split, seed):
+        place = self.splits.index(split)
+        for number in range(60):
+            length = 3 * number + place + 1
+            yield Example((("a", "b")[number % 2 :][:1] * length,), length % 2)
+
+
+def task(**changed):
+    return type("Faulty", (CountingTask,), changed)
+
+
+class SameEverywhere(CountingTask):
+    def examples(self, split, seed):
+        return super().examples("train", seed)
+
+
+class EmptyTest(CountingTask):
+    def examples(self, split, seed):
+        return iter(()) if split == "test" else super().examples(split, seed)
+
+
+class StrangeLabels(CountingTask):
+    def examples(self, split, seed):
+        return (Example(example.sequences, 2) for example in super().examples(split, seed))
+
+
+class ChangingTask(CountingTask):
+    def examples(self, split, seed):
+        yield Example((("a",) * random.SystemRandom().randrange(1000, 100000),), 0)
+
+
+def with_head(head):
+    return task(head=lambda self, width, dropout: head(width))
+
+
+class CpuHead(nn.Linear):
+    def forward(self, vectors):
+        return super().forward(vectors) + torch.ones(len(vectors), 2)
+
+
+class UnusedParameterHead(nn.Linear):
+    def __init__(self, width):
+        super().__init__(width, 2)
+        self.unused = nn.Parameter(torch.zeros(2))
+
+
+def test_a_plain_task_satisfies_the_contract():
+    assert failures("task", CountingTask) == []
+
+
+#: A check, a task that fails it, and a part of the reason that is given.
+FAULTY = [
+    ("task_names_its_parts", task(vocabulary=("a", "a")), "repeats a token"),
+    ("task_names_its_parts", task(classes=("no",)), "the classes are ['no']"),
+    ("task_names_its_parts", task(arity=3), "arity is 3"),
+    ("task_names_its_parts", task(splits=()), "there are no splits"),
+    ("task_takes_a_saved_vocabulary", task(vocabulary=property(lambda self: ("a",))), "cached_property"),
+    ("task_gives_examples_in_every_split", EmptyTest, "the split 'test' is empty"),
+    ("task_gives_examples_in_every_split", StrangeLabels, "has the label 2"),
+    ("task_gives_examples_in_every_split", task(arity=2), "has 1 sequences"),
+    ("task_repeats_itself", ChangingTask, "differs from time to time"),
+    ("task_keeps_its_splits_apart", SameEverywhere, "'dev' and 'train' share"),
+    ("task_reads_back_its_own_text", task(tokenize=lambda self, text: tuple(text)), "is tokenised otherwise"),
+    ("task_reads_back_its_own_text", task(vocabulary=("x", "y")), "not one token of the examples"),
+    ("task_gold_trees_fit", task(gold=lambda self, example: ()), "has 1 sequences, 0 gold trees"),
+    (
+        "task_gold_trees_fit",
+        task(gold=lambda self, example: (Tree.of("a b"),)),
+        "example 0: a\\sb is no tree over ('a',)",
+    ),
+    (
+        "task_gold_trees_fit",
+        task(
+            gold=lambda self, example: (left_branching(*example.sequences),),
+            constituents=lambda self, example: (frozenset({(0, 2), (1, 3)}),),
+        ),
+        "the gold tree does not have the constituents [(0, 2), (1, 3)]",
+    ),
+    ("task_head_gives_logits_that_learn", with_head(lambda width: nn.Linear(width, 3)), "logits are [50, 3]"),
+    (
+        "task_head_gives_logits_that_learn",
+        with_head(UnusedParameterHead),
+        "no gradient reaches the parameter 'unused'",
+    ),
+    ("task_head_gives_logits_that_learn", with_head(lambda width: None), "head is None"),
+    ("task_head_runs_on_any_device", with_head(lambda width: CpuHead(width, 2)), "meta"),
+]
+
+
+@faulty(FAULTY)
+def test_a_check_that_fails_says_why_a_task_is_faulty(check, build, reason):
+    outcome = run_check(check, build)
+    assert not outcome.kept
+    assert outcome.reason
+    assert reason in outcome.reason
+
+
+def test_every_check_of_tasks_fails_for_a_faulty_task():
+    assert {check for check, _, _ in FAULTY} == names_of_checks("task")

@@ -1,13 +1,17 @@
 """Writing a run directory: what is there before training, and checkpoints that are never half written."""
 
+import errno
 import json
+import os
 import shutil
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
-from crvnn_core import CrvnnError, train
+from crvnn_core import CrvnnError, Observer, train
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training.run import save_checkpoint
@@ -69,3 +73,49 @@ def test_saving_the_best_weights_fails_as_a_whole(run, monkeypatch):
         with pytest.raises(CrvnnError, match="No space left on device"):
             save_checkpoint(run, state, best=True)
     assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()} == before
+
+
+class Full:
+    """A disk that is full once ``fill`` is called: one of the ways to write then fails."""
+
+    def __init__(self, monkeypatch, way):
+        self.monkeypatch, self.way = monkeypatch, way
+
+    def fill(self):
+        def fail(*args, **kwargs):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        def fail_strangely(*args, **kwargs):
+            raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device")
+
+        where, name, how = {
+            "writing": (safetensors.torch, "save_file", fail_strangely),
+            "syncing": (os, "fsync", fail),
+            "renaming": (Path, "replace", fail),
+        }[self.way]
+        self.monkeypatch.setattr(where, name, how)
+
+
+@pytest.mark.parametrize("way", ["writing", "syncing", "renaming"])
+@pytest.mark.parametrize(
+    "step", [3, 4]
+)  # before a checkpoint, and before an evaluation that would be the best
+def test_a_full_disk_is_a_clear_error_and_the_old_checkpoint_is_still_there(way, step, tmp_path, monkeypatch):
+    run = RunDirectory(tmp_path / "run")
+    assembly = variant("training.evaluate_every=5", "training.save_every=1")
+    with monkeypatch.context() as patch:
+        disk = Full(patch, way)
+
+        class Filling(Observer):
+            def stepped(self, number, metrics):
+                if number == step:
+                    disk.fill()
+
+        assembly.observers.append(Filling())
+        with pytest.raises(CrvnnError, match=r"cannot be written: .*No space left on device") as caught:
+            train(assembly, run.path)
+    assert "the file is unchanged" in str(caught.value)
+    assert checkpoint.load(run.last)["position"]["step"] == step - 1
+    assert list(run.path.rglob(".*")) == []
+    again = variant("training.evaluate_every=5", "training.save_every=1")
+    assert train(again, run.path, resume=True).step == 6

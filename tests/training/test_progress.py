@@ -1,0 +1,151 @@
+"""The learning rate, the best weights, early stopping, and the development split that decides on them."""
+
+import json
+import math
+
+import pytest
+
+from crvnn_core import Result, Score, train
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.training import checkpoint
+from crvnn_core.training import trainer as training
+from small import Letters, differences, notes_of, variant, weights
+from training_runs import Gauge, trained
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Replaces the scores of the development split; the last one holds for every later evaluation."""
+
+    def script(*accuracies, losses=None):
+        scores = [
+            Score(1, accuracy, loss, 0.0)
+            for accuracy, loss in zip(accuracies, losses or [1.0] * len(accuracies), strict=True)
+        ]
+        left = iter(scores)
+        monkeypatch.setattr(training, "evaluate", lambda *_, **__: Result(next(left, scores[-1]), {}))
+
+    return script
+
+
+EVERY = ("training.evaluate_every=1", "training.optimizer.learning_rate=0.16", "training.halve_after=0")
+
+
+def test_the_learning_rate_rises_linearly_during_warmup():
+    rates = notes_of(trained(*EVERY, "training.warmup=4")).metric("learning_rate")
+    assert rates == pytest.approx([0.04, 0.08, 0.12, 0.16, 0.16, 0.16])
+
+
+def test_the_learning_rate_is_annealed_along_a_cosine():
+    rates = notes_of(trained(*EVERY, "training.anneal=true")).metric("learning_rate")
+    assert rates == pytest.approx([0.16 * 0.5 * (1 + math.cos(math.pi * step / 6)) for step in range(6)])
+
+
+def test_the_learning_rate_is_halved_on_a_plateau(scripted):
+    scripted(0.5, 0.6, 0.6, 0.55, 0.7, 0.7, 0.7, 0.7, 0.7)
+    notes = notes_of(trained(*EVERY, "training.steps=10", "training.halve_after=2"))
+    # evaluations 3 and 4 are no better than 2, 6 and 7 no better than 5, nor are 8 and 9
+    rates = [0.16] * 4 + [0.08] * 3 + [0.04] * 2 + [0.02]
+    assert notes.metric("learning_rate") == pytest.approx(rates)
+    told = [message for (message,) in notes.of("noted")]
+    assert told[0] == "no better since step 2: the learning rate is halved"
+    assert len(told) == 3
+
+
+def test_the_learning_rate_stays_when_it_is_never_to_be_halved(scripted):
+    scripted(0.5)
+    notes = notes_of(trained(*EVERY))
+    assert notes.metric("learning_rate") == pytest.approx([0.16] * 6)
+    assert notes.of("noted") == []
+
+
+def test_training_stops_early_when_nothing_improves(scripted):
+    scripted(0.5, 0.6, 0.6, 0.1, 0.59)
+    outcome = train(variant(*EVERY, "training.steps=50", "training.patience=3"))
+    assert (outcome.step, outcome.best_step, outcome.finished) == (5, 2, True)
+    assert outcome.stopped == "no better since step 2"
+
+
+def test_training_that_improves_within_its_patience_runs_to_its_end(scripted):
+    scripted(0.1, 0.1, 0.2, 0.2, 0.3, 0.3)
+    outcome = train(variant(*EVERY, "training.patience=2"))
+    assert (outcome.step, outcome.best_step, outcome.stopped) == (6, 5, "")
+
+
+def test_the_loss_may_be_watched_instead_of_the_accuracy(scripted):
+    losses = [0.9, 0.5, 0.7, 0.4, 0.6, 0.4]
+    for watch, best in (("loss", 4), ("accuracy", 3)):
+        scripted(0.1, 0.2, 0.9, 0.8, 0.7, 0.6, losses=losses)
+        assert train(variant(*EVERY, f"training.watch={watch}")).best_step == best
+
+
+@pytest.fixture
+def past_the_peak(scripted):
+    """A variant whose best evaluation is at step 4 of 8, and a gauge of its weights at every evaluation."""
+    scripted(0.5, 0.9, 0.4, 0.3)
+    assembly = variant("training.steps=8", "training.evaluate_every=2")
+    gauge = Gauge(lambda: weights(assembly))
+    assembly.observers.append(gauge)
+    return assembly, gauge
+
+
+def test_the_best_weights_are_kept_and_the_last_ones_too(past_the_peak, tmp_path):
+    assembly, gauge = past_the_peak
+    outcome = train(assembly, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    assert outcome.best_step == 4
+    assert differences(checkpoint.load(run.weights)["model"], gauge.evaluations[1]) == []
+    best, last = checkpoint.load(run.best), checkpoint.load(run.last)
+    assert (best["position"]["step"], last["position"]["step"]) == (4, 8)
+    assert differences(best["model"], gauge.evaluations[1]) == []
+    assert differences(last["model"], gauge.evaluations[3]) == []
+    assert json.loads(run.results.read_text())["step"] == 4
+
+
+def test_the_best_weights_are_evaluated_and_left_in_the_model(past_the_peak, tmp_path):
+    assembly, gauge = past_the_peak
+    train(assembly, tmp_path / "run")
+    assert differences(weights(assembly), gauge.evaluations[1]) == []
+
+
+def test_the_best_weights_are_left_in_the_model_without_a_directory_too(past_the_peak):
+    assembly, gauge = past_the_peak
+    assert train(assembly).best_step == 4
+    assert differences(weights(assembly), gauge.evaluations[1]) == []
+
+
+class Unsplit(Letters):
+    splits = ("train",)
+
+
+def test_without_a_development_split_the_last_weights_are_the_best(tmp_path):
+    assembly = variant(task=Unsplit)
+    outcome = train(assembly, tmp_path / "run")
+    assert (outcome.best_step, outcome.results) == (6, {})
+    kept = checkpoint.load(RunDirectory(tmp_path / "run").weights)["model"]
+    assert differences(kept, weights(assembly)) == []
+
+
+class WithoutDevelopment(Letters):
+    splits = ("train", "test")
+
+
+def test_the_test_split_is_never_used_for_development(tmp_path):
+    assembly = variant(task=WithoutDevelopment)
+    outcome = train(assembly, tmp_path / "run")
+    notes = notes_of(assembly)
+    assert "evaluated" not in notes.kinds
+    assert outcome.best_step == outcome.step == 6
+    assert list(outcome.results) == ["test"]
+    kinds = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert any("no development split" in row.get("message", "") for row in kinds)
+
+
+def test_another_split_may_be_named_for_development():
+    class Named(Letters):
+        splits = ("train", "validation")
+        development = "validation"
+
+    assembly = variant(task=Named)
+    assert list(train(assembly).results) == ["validation"]
+    assert "evaluated" in notes_of(assembly).kinds

@@ -13,12 +13,12 @@ Activation = Literal["gelu", "gelu-tanh", "relu"]
 
 
 def activation(name: Activation) -> Callable[[Tensor], Tensor]:
-    """GeLU, its tanh approximation (which the authors' classifier code uses), or ReLU."""
+    """The function of that name: GELU, its tanh approximation (as in the authors' classifier), or ReLU."""
     return {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}[name]
 
 
 def backward(name: Activation, gradient: Tensor, inputs: Tensor) -> Tensor:
-    """The gradient of an activation's inputs, for those who write their own backward pass."""
+    """The gradient with respect to the inputs of an activation, for custom backward passes."""
     found: Tensor
     if name == "relu":
         found = torch.ops.aten.threshold_backward(gradient, inputs, 0)

@@ -1,4 +1,4 @@
-"""Linear layers as the authors start them, and when they may be fused by hand."""
+"""Linear layers with the authors' initialization, and when custom backward passes may be used."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 def plainly(inputs: Tensor, weight: Tensor) -> bool:
-    """Whether to leave the arithmetic to torch: under autocast, with mixed types, or while torch compiles."""
+    """Whether torch's layers must be used, not a custom backward pass: autocast, mixed dtypes, or compilation."""
     mixed = inputs.dtype != weight.dtype or autocasting(inputs.device.type)
     return mixed or torch.compiler.is_compiling()

@@ -1,4 +1,4 @@
-"""Scorers: how much each position wants to be composed with its right neighbour."""
+"""Scorers: logits [B, n] for composing each position with its right neighbour."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from crvnn_plugins.native import PARTS
 
 
 class WindowScorer(Scorer):
-    """A convolution over the soft neighbours left_m and right_m, then one score a position.
+    """A convolution over a window of soft neighbours left_m and right_m, then one score per position.
 
-    :param window: neighbours looked at in all, with the position itself: an odd number.
-    :param transition: size of the features that say whether the position is a new parent; 0 for none.
+    :param window: size of the window, including the position itself; odd.
+    :param transition: size of the transition features, which tell new parents from other nodes; 0 for none.
     :param activation: between the convolution and the score.
     """
 
@@ -36,7 +36,7 @@ class WindowScorer(Scorer):
 
     def forward(self, vectors: Tensor, near: Neighbourhood, left_c: Tensor) -> Tensor:
         layers = plain_parameters(self.convolution, self.score)
-        if layers is None:  # somebody has changed a layer, so it must be called itself
+        if layers is None:  # a layer has hooks or was replaced, so it must be called
             return self._layer_by_layer(vectors, near, left_c)
         features = (self.composed, self.untouched)
         weight, bias, score, score_bias = layers
@@ -72,7 +72,7 @@ def window_scores(
     if composed is None or untouched is None:
         mixed = nn.functional.linear(window, weight, bias)
     else:
-        # The features are an affine function of left(c), so their share of the convolution is one too.
+        # The features are affine in left(c), and so is their term of the convolution.
         split = window.shape[-1]
         weight, of_features = torch.split(weight, [split, weight.shape[1] - split], 1)
         slope = of_features @ (composed - untouched)

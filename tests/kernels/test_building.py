@@ -1,4 +1,4 @@
-"""How the kernels are built, found and loaded."""
+"""Libraries of kernels: compiling, the cache, loading."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ from twins import PLAIN
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A cache directory of one's own."""
+    """An empty cache directory."""
     monkeypatch.setenv("CRVNN_CACHE", str(tmp_path / "cache"))
     _forget()
     yield tmp_path / "cache"
@@ -32,7 +32,7 @@ def _forget():
         library.forget()
 
 
-def test_without_a_compiler_there_is_a_hint(cache, monkeypatch):
+def test_without_a_compiler_the_error_says_what_to_do(cache, monkeypatch):
     monkeypatch.setattr(building, "compiler", lambda: None)
     with pytest.raises(CrvnnError, match=r"no C\+\+ compiler.*CXX.*torch does the same"):
         PARTS.build()
@@ -40,14 +40,14 @@ def test_without_a_compiler_there_is_a_hint(cache, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["false", "no-such-compiler --anything", "  ", "c++ 'unclosed"])
-def test_a_compiler_that_fails_leaves_nothing_behind(cache, monkeypatch, command):
+def test_a_compiler_that_fails_leaves_no_files(cache, monkeypatch, command):
     monkeypatch.setenv("CXX", command)
     with pytest.raises(CrvnnError, match=r"could not be compiled|no command"):
         PARTS.build()
     assert not cache.exists() or not list(cache.iterdir())
 
 
-def test_a_library_that_cannot_be_loaded_does_not_replace_one_that_can(cache, monkeypatch):
+def test_a_library_that_cannot_be_loaded_does_not_replace_the_previous_one(cache, monkeypatch):
     monkeypatch.setenv("CXX", "true")  # compiles without complaint, to an empty file
     monkeypatch.setattr(building, "_try_to_load", lambda library: f"{library.stat().st_size} bytes")
     path = PARTS.path()
@@ -59,7 +59,7 @@ def test_a_library_that_cannot_be_loaded_does_not_replace_one_that_can(cache, mo
     assert path.read_text() == "as it was"
 
 
-def test_what_a_compiler_complains_about_is_shown(cache, monkeypatch, tmp_path):
+def test_the_error_contains_the_compilers_message(cache, monkeypatch, tmp_path):
     script = tmp_path / "complaining"
     script.write_text("#!/bin/sh\necho 'ATen.h: it is not there' >&2\nexit 3\n")
     script.chmod(0o755)
@@ -68,7 +68,7 @@ def test_what_a_compiler_complains_about_is_shown(cache, monkeypatch, tmp_path):
         PARTS.build()
 
 
-def test_the_compiler_is_the_users_or_the_systems(monkeypatch):
+def test_the_compiler_is_cxx_or_one_of_the_usual_names(monkeypatch):
     monkeypatch.setenv("CXX", "mine -v")
     assert building.compiler() == "mine -v"
     monkeypatch.delenv("CXX")
@@ -78,7 +78,7 @@ def test_the_compiler_is_the_users_or_the_systems(monkeypatch):
     assert building.compiler() is None
 
 
-def test_the_name_says_what_the_kernels_were_made_for(cache, monkeypatch, tmp_path):
+def test_the_file_name_has_a_digest_of_sources_headers_and_torch(cache, monkeypatch, tmp_path):
     def path():
         building.library_path.cache_clear()
         return PARTS.path()
@@ -102,7 +102,7 @@ def test_the_name_says_what_the_kernels_were_made_for(cache, monkeypatch, tmp_pa
     assert path() != before
 
 
-def test_the_cache_is_where_the_system_has_it(monkeypatch, tmp_path):
+def test_the_cache_follows_the_platforms_convention(monkeypatch, tmp_path):
     monkeypatch.delenv("CRVNN_CACHE", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -113,12 +113,12 @@ def test_the_cache_is_where_the_system_has_it(monkeypatch, tmp_path):
     assert building._cache() == Path.home() / "Library" / "Caches" / "crvnn"
 
 
-def test_where_nothing_was_built_torch_does_it(cache):
+def test_without_a_built_library_operations_run_in_torch(cache):
     assert not in_use()
     GatedCell(3)(PLAIN, PLAIN)
 
 
-def test_a_damaged_file_is_named_and_torch_does_it(cache):
+def test_a_corrupt_library_gives_a_warning_and_operations_run_in_torch(cache):
     cache.mkdir()
     PARTS.path().write_text("this is no library")
     with pytest.warns(UserWarning, match="cannot be loaded, so torch does the work"):
@@ -127,7 +127,7 @@ def test_a_damaged_file_is_named_and_torch_does_it(cache):
 
 
 @pytest.mark.slow
-def test_what_is_built_can_be_used(cache):
+def test_a_built_library_can_be_loaded_and_used(cache):
     if building.compiler() is None:
         pytest.skip("there is no C++ compiler here")
     path = PARTS.build()

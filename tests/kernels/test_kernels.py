@@ -1,4 +1,4 @@
-"""The kernels against their twins in torch, and where they are used and where not."""
+"""Kernels against the operations' bodies in torch, in values and gradients; and when kernels are dispatched to."""
 
 import copy
 import os
@@ -58,13 +58,13 @@ from twins import (
     unclean_memory,
 )
 
-# Neighbours along the line
+# Soft neighbours
 
 
 @needs_kernels
 @some
 @given(lines(), st.sampled_from(WIDTHS), st.integers(0, 99))
-def test_neighbours_to_both_sides(line, width, seed):
+def test_left_and_right_neighbours_agree_with_torch(line, width, seed):
     exists, mask = line
     shape = exists.shape if width is None else (*exists.shape, width)
 
@@ -84,7 +84,7 @@ def test_neighbours_to_both_sides(line, width, seed):
 @pytest.mark.parametrize("asked", ["window", "left", "both"])
 @some
 @given(lines(), st.sampled_from(WIDTHS[1:]), st.integers(0, 3), st.integers(0, 99))
-def test_windows_and_the_left_neighbours_that_come_with_them(asked, line, width, reach, seed):
+def test_windows_and_the_left_neighbours_computed_with_them_agree_with_torch(asked, line, width, reach, seed):
     exists, mask = line
 
     def stack(find):
@@ -99,7 +99,7 @@ def test_windows_and_the_left_neighbours_that_come_with_them(asked, line, width,
 
 
 @needs_kernels
-def test_values_may_stand_in_memory_in_any_order():
+def test_values_need_not_be_contiguous():
     exists, values = numbers((2, 9), 1, torch.rand), numbers((9, 5, 2), 2)
     mask = torch.ones(2, 9, dtype=torch.bool)
 
@@ -115,7 +115,7 @@ def test_values_may_stand_in_memory_in_any_order():
 
 @needs_kernels
 @pytest.mark.parametrize("pattern", ["small", "tiny", "any"])
-def test_nothing_drifts_along_a_long_line(pattern):
+def test_rounding_errors_do_not_accumulate_over_long_sequences(pattern):
     exists, values = PATTERNS[pattern](numbers((2, 1500), 1, torch.rand)), numbers((2, 1500, 3), 2)
     mask = torch.arange(1500) < torch.tensor([[1500], [1200]])
 
@@ -126,7 +126,7 @@ def test_nothing_drifts_along_a_long_line(pattern):
 
 
 @needs_kernels
-def test_large_values_far_away_do_not_blur_small_ones_nearby():
+def test_large_values_far_away_do_not_cost_small_ones_their_precision():
     exists, values = numbers((1, 1500), 1, torch.rand), numbers((1, 1500, 2), 2)
     values[:, :700] += 1e4
     mask = torch.ones(1, 1500, dtype=torch.bool)
@@ -143,7 +143,7 @@ def _typed(got, right):
 @needs_kernels
 @some
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=3), st.sampled_from(WIDTHS), st.integers(0, 99))
-def test_where_everything_exists_neighbours_are_next_to_one(lengths, width, seed):
+def test_where_all_positions_exist_neighbours_are_the_adjacent_positions(lengths, width, seed):
     mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
     values = numbers(mask.shape if width is None else (*mask.shape, width), seed)
     near = adjacent(mask, mask.float())
@@ -162,8 +162,8 @@ def test_where_everything_exists_neighbours_are_next_to_one(lengths, width, seed
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16, torch.bool])
 @some
 @given(lines(20), st.sampled_from([None, 3]), st.integers(0, 99))
-def test_values_of_another_type_keep_it(kind, line, width, seed):
-    """Existence is in float32, so nothing is more exact than that."""
+def test_values_of_another_dtype_keep_it(kind, line, width, seed):
+    """The precision is that of existence, float32."""
     exists, mask = line
     exists = (exists * mask).requires_grad_()
     values = numbers(exists.shape if width is None else (*exists.shape, width), seed).to(kind)
@@ -185,8 +185,8 @@ def test_values_of_another_type_keep_it(kind, line, width, seed):
 
 
 @needs_kernels
-def test_float64_stays_float64_where_everything_exists():
-    """A model in float64 begins with everything existing; nothing of it may pass through float32."""
+def test_float64_values_are_never_rounded_to_float32_where_all_positions_exist():
+    """The first step of a model in float64, where e = 1 everywhere."""
     values = torch.rand(1, 6, dtype=torch.float64)
     near = everything(6, torch.float64)
     assert torch.equal(near.left(values)[:, 1:], values[:, :-1])
@@ -196,27 +196,27 @@ def test_float64_stays_float64_where_everything_exists():
 @needs_kernels
 @pytest.mark.parametrize("shape", [(1, 8), (1, 3), (3, 4), (1, 4, 2, 3), (1, 2, 5)])
 def test_values_of_another_shape_are_refused(shape):
-    """Not answered with what happens to be in memory."""
+    """An error, not a read out of bounds."""
     near = everything(4)
     with pytest.raises((RuntimeError, ValueError, IndexError)):
         near.left(torch.ones(shape))
 
 
 @needs_kernels
-@pytest.mark.parametrize("place", [-1, 4])
-def test_places_that_are_none_are_refused(place):
-    nodes, left_c, where = torch.ones(1, 4, 2), torch.ones(1, 4), torch.tensor([1, place])
-    with pytest.raises(IndexError, match="none of 4"):
+@pytest.mark.parametrize("row", [-1, 4])
+def test_row_indices_out_of_range_are_refused(row):
+    nodes, left_c, where = torch.ones(1, 4, 2), torch.ones(1, 4), torch.tensor([1, row])
+    with pytest.raises(IndexError, match="out of range for 4 rows"):
         rows_at(nodes, nodes, where)
-    with pytest.raises(IndexError, match="none of 4"):
+    with pytest.raises(IndexError, match="out of range for 4 rows"):
         blend_at(nodes, nodes[0, :2], nodes[0, :2], left_c, where)
 
 
-# Layers that are not as they were made
+# Layers with hooks, pruning or other parameters
 
 
 @needs_kernels
-def test_parameters_may_be_every_other_number():
+def test_parameters_need_not_be_contiguous():
     cell, scorer = GatedCell(4), WindowScorer(4, 3, 2)
     for layer in (cell.expand, cell.norm, scorer.score):
         layer.bias = torch.nn.Parameter(torch.arange(2.0 * len(layer.bias))[::2])
@@ -229,7 +229,7 @@ def test_parameters_may_be_every_other_number():
 
 
 @needs_kernels
-def test_a_layer_that_somebody_has_changed_is_asked_itself():
+def test_a_layer_with_a_forward_hook_is_called_itself():
     cell, seen = GatedCell(4), []
     cell.expand.register_forward_hook(lambda *call: seen.append(1))
     cell(torch.ones(2, 4), torch.ones(2, 4))
@@ -237,7 +237,7 @@ def test_a_layer_that_somebody_has_changed_is_asked_itself():
 
 
 @needs_kernels
-def test_a_layer_is_asked_itself_if_somebody_waits_for_its_gradient():
+def test_a_layer_with_a_backward_hook_is_called_itself():
     cell, seen = GatedCell(4), []
     cell.expand.register_full_backward_hook(lambda *call: seen.append(1))
     cell(torch.ones(2, 4), torch.ones(2, 4, requires_grad=True)).sum().backward()
@@ -246,7 +246,7 @@ def test_a_layer_is_asked_itself_if_somebody_waits_for_its_gradient():
 
 @needs_kernels
 @pytest.mark.parametrize("rows", [2, 600])
-def test_a_pruned_cell_learns(rows):
+def test_a_pruned_cell_has_gradients(rows):
     cell = GatedCell(4)
     prune.l1_unstructured(cell.expand, "weight", 0.5)
     for _ in range(2):
@@ -255,7 +255,7 @@ def test_a_pruned_cell_learns(rows):
 
 
 @pytest.mark.parametrize("transition", [0, 2])
-def test_a_pruned_scorer_scores_as_its_weights_say(transition):
+def test_a_pruned_scorer_uses_its_pruned_weights(transition):
     scorer, values, left_c = WindowScorer(4, 3, transition), numbers((1, 5, 4), 0), torch.rand(1, 5)
     near = AdhocDense()(torch.ones(1, 5), torch.ones(1, 5, dtype=torch.bool))
     plain = copy.deepcopy(scorer)
@@ -276,7 +276,7 @@ def test_a_cell_may_have_no_bias(rows):
 
 
 @needs_kernels
-def test_children_that_are_changed_before_the_backward_pass_are_noticed():
+def test_changing_children_in_place_before_the_backward_pass_is_detected():
     left = torch.ones(2, 4)
     parent = GatedCell(4)(left, torch.ones(2, 4))
     left.zero_()
@@ -289,7 +289,7 @@ def test_children_that_are_changed_before_the_backward_pass_are_noticed():
 
 @st.composite
 def decisions(draw):
-    """Existences, which positions there are, and which are eligible."""
+    """Existence, the mask, and which positions are eligible."""
     exists, mask = draw(lines(40))
     kind, seed = draw(st.sampled_from(["usual", "none", "some"])), draw(st.integers(0, 99))
     eligible = mask & (torch.arange(mask.shape[1]) < mask.sum(1, keepdim=True) - 1)
@@ -302,7 +302,7 @@ def decisions(draw):
 @pytest.mark.parametrize("form", FORMS)
 @some
 @given(decisions(), st.sampled_from([0.1, 1.0, 5.0]), st.integers(0, 99))
-def test_modulated_decisions(form, drawn, spread, seed):
+def test_modulated_decisions_agree_with_torch(form, drawn, spread, seed):
     exists, mask, eligible = drawn
     run, twin = _modulated(form, mask, eligible)
     assert_twins(run, twin, (numbers(exists.shape, seed) * spread, exists))
@@ -312,7 +312,7 @@ def test_modulated_decisions(form, drawn, spread, seed):
 @pytest.mark.parametrize("form", FORMS)
 @some
 @given(decisions(), st.sampled_from([1.0, 5.0]), st.sampled_from([0.1, 0.5]), st.integers(0, 99))
-def test_decisions_that_are_stretched_and_clipped(form, drawn, spread, stretch, seed):
+def test_stretched_and_clipped_decisions_agree_with_torch(form, drawn, spread, stretch, seed):
     exists, mask, eligible = drawn
     run, twin = _modulated(form, mask, eligible, stretch)
     assert_twins(run, twin, (numbers(exists.shape, seed) * spread, exists))
@@ -329,7 +329,7 @@ def _modulated(form, mask, eligible, stretch=0.0):
 @pytest.mark.parametrize("form", FORMS)
 @some
 @given(decisions(), st.integers(0, 99))
-def test_modulated_decisions_with_very_large_scores(form, drawn, seed):
+def test_modulated_decisions_do_not_overflow_with_very_large_scores(form, drawn, seed):
     exists, mask, eligible = drawn
     scores = 80 * numbers(exists.shape, seed).clamp(-1, 1).round(decimals=2)
     run, twin = _modulated(form, mask, eligible)
@@ -338,7 +338,7 @@ def test_modulated_decisions_with_very_large_scores(form, drawn, seed):
 
 @needs_kernels
 @pytest.mark.parametrize("height", [20.0, 40.0, 60.0])
-def test_one_very_high_score_leaves_decisions_far_away_as_they_are(height):
+def test_one_very_high_score_does_not_change_decisions_far_away(height):
     """Left(exp(u)) spans many orders of magnitude, and each position compares it with its own exp(u)."""
     scores, exists = torch.full((1, 12), 3.0), torch.full((1, 12), 0.375)
     scores[0, 1] = height
@@ -355,7 +355,7 @@ def test_one_very_high_score_leaves_decisions_far_away_as_they_are(height):
 @pytest.mark.parametrize("transition", [0, 3])
 @settings(max_examples=15)
 @given(lines(30), st.sampled_from([1, 5, 70]), st.sampled_from([1, 3, 5]), st.integers(0, 99), st.booleans())
-def test_scores(kind, transition, line, width, window, seed, untouched):
+def test_window_scores_agree_with_torch(kind, transition, line, width, window, seed, untouched):
     exists, mask = line
     torch.manual_seed(seed)
     scorer = WindowScorer(width, window, transition, kind)
@@ -375,26 +375,26 @@ def test_scores(kind, transition, line, width, window, seed, untouched):
 @needs_kernels
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(0,), (1,), (2, 3), (17,), (100,), (769,), (2, 1000), (1537,)])
-def test_parents(kind, shape):
+def test_parents_of_the_gated_cell_agree_with_torch(kind, shape):
     _assert_gated(GatedCell(6, hidden=10, activation=kind), shape)
 
 
 @needs_kernels
 @pytest.mark.parametrize("width", [1, 2, 3, 33, 130])
-def test_parents_of_any_width(width):
+def test_parents_of_any_width_agree_with_torch(width):
     _assert_gated(GatedCell(width), (3, 10))
 
 
 @needs_kernels
-def test_parents_from_large_numbers():
+def test_parents_of_large_children_agree_with_torch():
     _assert_gated(GatedCell(8), (4, 40), by=30)
 
 
 @needs_kernels
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 @pytest.mark.parametrize("shape", [(0,), (3, 10), (300,)])
-def test_parents_with_dropout(rate, shape):
-    """The same numbers are dropped as by torch."""
+def test_parents_with_dropout_agree_with_torch(rate, shape):
+    """The dropout mask is the one that torch draws."""
     cell = GatedCell(6, dropout=rate)
     children = [numbers((*shape, 6), seed) for seed in (1, 2)]
 
@@ -427,7 +427,7 @@ def _composing(cell):
 
 
 @needs_kernels
-def test_parts_that_are_not_trained_do_not_disturb_the_others():
+def test_frozen_weights_get_no_gradient_and_the_others_theirs():
     cell = GatedCell(4)
     cell.expand.requires_grad_(False)
     left, right = torch.randn(3, 4), torch.randn(3, 4, requires_grad=True)
@@ -445,12 +445,12 @@ def test_parts_that_are_not_trained_do_not_disturb_the_others():
 
 @needs_kernels
 @pytest.mark.parametrize("kind", KINDS)
-def test_nan_stays_nan(kind):
-    """A model that has gone wrong must not look well."""
+def test_nan_propagates(kind):
+    """A diverged model must not give finite results."""
     cell, scorer = GatedCell(5, activation=kind), WindowScorer(5, 3, 2, kind)
-    for place in range(5):
+    for unit in range(5):
         left, right = torch.randn(4, 5), torch.randn(4, 5)
-        left[2, place] = float("nan")
+        left[2, unit] = float("nan")
         for parent in (cell(left, right), cell(right, left)):
             assert parent[2].isnan().all()
             assert parent[[0, 1, 3]].isfinite().all()
@@ -472,22 +472,22 @@ def test_nan_stays_nan(kind):
 @needs_kernels
 @some
 @given(decisions(), st.integers(0, 99))
-def test_advancing(drawn, seed):
+def test_the_transition_agrees_with_torch(drawn, seed):
     exists, mask, eligible = drawn
     tokens = numbers(mask.shape, seed, torch.rand) > 0.2
 
     def run(find):
-        def advance(c, e):
+        def step(c, e):
             return transition(c, find(e, mask), e, eligible, mask & tokens)
 
-        return advance
+        return step
 
     assert_twins(
         run(by_kernels), run(AdhocDense()), (numbers(exists.shape, seed + 1, torch.rand), exists * mask)
     )
 
 
-def test_what_was_surely_composed_is_gone():
+def test_a_position_composed_with_probability_one_has_zero_existence():
     mask = torch.ones(1, 4, dtype=torch.bool)
     exists = torch.tensor([[0.3, 0.7, 1.0, 1e-30]])
     assert not transition(torch.ones(1, 4), Adhoc()(exists, mask), exists, mask, mask)[2].any()
@@ -495,21 +495,21 @@ def test_what_was_surely_composed_is_gone():
 
 @st.composite
 def nodes(draw):
-    """The shape of nodes [B, n, s], and some of their places, each once and in any order."""
+    """The shape of nodes [B, n, s], and some row indices, each at most once, in any order."""
     batch, n, s = draw(st.integers(1, 3)), draw(st.integers(1, 30)), draw(st.sampled_from([1, 5, 70]))
-    places = draw(st.lists(st.integers(0, batch * n - 1), unique=True, max_size=batch * n))
-    return (batch, n, s), torch.tensor(places, dtype=torch.int64)
+    rows = draw(st.lists(st.integers(0, batch * n - 1), unique=True, max_size=batch * n))
+    return (batch, n, s), torch.tensor(rows, dtype=torch.int64)
 
 
 @needs_kernels
 @pytest.mark.parametrize("everywhere", [True, False])
 @some
 @given(nodes(), st.integers(0, 99))
-def test_blending(everywhere, drawn, seed):
-    shape, places = drawn
-    where = None if everywhere else places
+def test_the_blend_of_nodes_and_parents_agrees_with_torch(everywhere, drawn, seed):
+    shape, rows = drawn
+    where = None if everywhere else rows
     left_c = numbers(shape[:2], seed, torch.rand).mul(1.5).clamp(0.25, 1.25) - 0.25  # some exactly 0 or 1
-    parents = numbers(shape if everywhere else (len(places), shape[2]), seed + 1)
+    parents = numbers(shape if everywhere else (len(rows), shape[2]), seed + 1)
 
     def run(v, p, g):
         return blend(v, p, g) if where is None else blend_at(v, v.flatten(0, 1)[where], p, g, where)
@@ -520,11 +520,11 @@ def test_blending(everywhere, drawn, seed):
 @needs_kernels
 @some
 @given(nodes(), st.integers(0, 99))
-def test_picking(drawn, seed):
-    shape, places = drawn
+def test_selected_rows_are_those_of_torch(drawn, seed):
+    shape, rows = drawn
 
     def run(one, two):
-        return rows_at(one, two, places)
+        return rows_at(one, two, rows)
 
     assert_twins(run, run, (numbers(shape, seed), numbers(shape, seed + 1)), tolerance=0)
 
@@ -532,15 +532,15 @@ def test_picking(drawn, seed):
 @needs_kernels
 @some
 @given(lines(), st.sampled_from([1, 5, 70]), st.booleans(), st.integers(0, 99))
-def test_narrowing(line, width, everyone, seed):
+def test_compaction_is_that_of_torch(line, width, all_sequences, seed):
     exists, mask = line
-    staying = mask & (numbers(mask.shape, seed, torch.rand) > 0.4)
-    staying[:, 0] = True
-    rows = list(range(len(mask))) if everyone else sorted({0, seed % len(mask)})
-    size = int(staying[rows].sum(1).max())
+    kept = mask & (numbers(mask.shape, seed, torch.rand) > 0.4)
+    kept[:, 0] = True
+    rows = list(range(len(mask))) if all_sequences else sorted({0, seed % len(mask)})
+    size = int(kept[rows].sum(1).max())
 
     def run(v, e, g):
-        return compact(v, e, g, staying, *_flags(mask, seed), rows, size)
+        return compact(v, e, g, kept, *_flags(mask, seed), rows, size)
 
     given_ = (numbers((*exists.shape, width), seed), exists, numbers(exists.shape, seed + 1))
     assert_twins(lambda *inputs: run(*inputs)[:3], lambda *inputs: run(*inputs)[:3], given_, tolerance=0)
@@ -552,7 +552,7 @@ def test_narrowing(line, width, everyone, seed):
 
 
 def _flags(mask, seed=0):
-    """Tokens, eligible positions and places, for compaction."""
+    """Tokens, eligible positions and original positions, for compaction."""
     some = numbers(mask.shape, seed, torch.rand) > 0.3
     return mask & some, mask & ~some, torch.arange(mask.shape[1]).expand_as(mask)
 
@@ -560,7 +560,7 @@ def _flags(mask, seed=0):
 @needs_kernels
 @some
 @given(decisions(), st.integers(0, 99))
-def test_surveying(drawn, seed):
+def test_kept_positions_and_their_counts_are_those_of_torch(drawn, seed):
     exists, mask, eligible = drawn
     asked = numbers((len(mask),), seed) > 0
     got = survey(asked, exists * mask, mask, eligible)
@@ -574,7 +574,7 @@ def test_surveying(drawn, seed):
 @pytest.mark.parametrize("tolerance", [0.0, 0.2])
 @some
 @given(decisions(), st.integers(0, 99))
-def test_finding_the_cells_that_change_something(tolerance, drawn, seed):
+def test_the_rows_whose_left_c_exceeds_the_tolerance_are_those_of_torch(tolerance, drawn, seed):
     exists, _, _ = drawn
     left_c = numbers(exists.shape, seed, torch.rand).sub(0.3).clamp(0)
     got = changed_rows(left_c, exists, tolerance)
@@ -585,7 +585,7 @@ def test_finding_the_cells_that_change_something(tolerance, drawn, seed):
 @needs_kernels
 @some
 @given(lines(), st.sampled_from([None, "some", "all"]), st.integers(0, 99))
-def test_joining(line, closing, seed):
+def test_binary_joins_are_those_of_torch(line, closing, seed):
     _, present = line
     tokens = present & (torch.arange(present.shape[1]) > 0)
     eligible = tokens & (torch.arange(present.shape[1]) < present.sum(1, keepdim=True) - 2)
@@ -604,7 +604,7 @@ def test_joining(line, closing, seed):
 
 
 def encoded(encoder, inputs, mask):
-    """The encoding with its trace, and the gradients of everything."""
+    """The encoding with its trace, and the gradients of all parameters and of the inputs."""
     encoder.zero_grad()
     inputs = inputs.clone().requires_grad_()
     found = encoder(inputs, mask, trace=True)
@@ -632,7 +632,7 @@ def assert_same_gradients(one, two, tolerance=5e-5):
 
 @needs_kernels
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_is_the_same_with_kernels_and_without(catalog, name):
+def test_a_model_gives_the_same_with_kernels_and_without(catalog, name):
     encoder = encoder_of(catalog, name)
     got = encoded(encoder, *batch())
     with without():
@@ -647,7 +647,7 @@ def test_a_model_is_the_same_with_kernels_and_without(catalog, name):
 
 
 @needs_kernels
-def test_some_of_these_sequences_halt_early(catalog):
+def test_some_of_the_test_sequences_halt_early(catalog):
     steps = {name: encoder_of(catalog, name)(*batch()).steps.tolist() for name in MODELS}
     assert steps["never halting"] == [n - 1 for n in LENGTHS]
     assert any(taken[0] < 10 for taken in steps.values()), steps
@@ -655,7 +655,7 @@ def test_some_of_these_sequences_halt_early(catalog):
 
 @needs_kernels
 @pytest.mark.parametrize("name", MODELS)
-def test_each_sequence_alone_is_what_it_is_in_the_batch(catalog, name):
+def test_a_sequence_gives_the_same_alone_and_in_a_batch(catalog, name):
     encoder = encoder_of(catalog, name)
     inputs, mask = batch()
     together = encoder(inputs, mask)
@@ -671,7 +671,7 @@ def test_each_sequence_alone_is_what_it_is_in_the_batch(catalog, name):
 
 @needs_kernels
 @pytest.mark.parametrize("name", MODELS)
-def test_steps_that_are_worked_out_again_have_the_same_gradients(catalog, name):
+def test_activation_checkpointing_gives_the_same_gradients(catalog, name):
     encoder = encoder_of(catalog, name)
     kept = encoded(encoder, *batch())
     encoder.checkpoint = True
@@ -694,8 +694,8 @@ def test_hard_inference_finds_the_same_trees(catalog, name):
 
 
 @needs_kernels
-def test_a_step_in_which_nothing_is_composed_has_no_gradient_of_its_own(catalog):
-    """A decision that is exactly 0 everywhere leaves the cell without a single row."""
+def test_a_step_without_any_composition_has_the_gradients_of_torch(catalog):
+    """With c = 0 everywhere the cell is called with no rows."""
     encoder = encoder_of(catalog, "stretched", sharpness=0.1, bias=-8.0)
     got = encoded(encoder, *batch((4, 4)))
     with without():
@@ -709,7 +709,7 @@ def test_a_step_in_which_nothing_is_composed_has_no_gradient_of_its_own(catalog)
 
 @needs_kernels
 @pytest.mark.parametrize("name", ["paper", "stretched"])
-def test_a_model_in_float64_is_in_float64(catalog, name):
+def test_a_model_in_float64_computes_in_float64(catalog, name):
     encoder = encoder_of(catalog, name).double()
     inputs, mask = batch()
     got = encoder(inputs.double(), mask)
@@ -719,11 +719,11 @@ def test_a_model_in_float64_is_in_float64(catalog, name):
 
 
 @needs_kernels
-def test_a_model_is_made_of_kernels(catalog):
-    """Or all of these tests would compare torch with torch."""
+def test_the_graph_of_a_model_is_made_of_kernels(catalog):
+    """Otherwise the tests above would compare torch with torch."""
     encoder = encoder_of(catalog, "paper")
     used = graph(encoder(*batch()).vector.grad_fn)
-    for kernel in ("ScoreAlong", "Decide", "Advance", "Gated", "Blend", "Narrow", "Pick"):
+    for kernel in ("IntervalScores", "Modulate", "Transition", "Gated", "Blend", "Compact", "SelectRows"):
         assert any(f"crvnn::{kernel}" in name or f"crvnn{len(kernel)}{kernel}" in name for name in used), (
             f"{kernel} is not in {used}"
         )
@@ -736,7 +736,7 @@ def test_a_model_is_made_of_kernels(catalog):
 
 @pytest.fixture
 def in_threads():
-    """Calls something with so many threads."""
+    """Call a function with a number of threads."""
     before = torch.get_num_threads()
 
     def call(count, work):
@@ -748,7 +748,7 @@ def in_threads():
 
 
 @needs_kernels
-def test_nothing_depends_on_the_number_of_threads(in_threads):
+def test_results_do_not_depend_on_the_number_of_threads(in_threads):
     exists, values = numbers((6, 300), 1, torch.rand), numbers((6, 300, 130), 2)
     mask = torch.arange(300) < torch.tensor([[300], [300], [299], [200], [7], [1]])
     scores, order = 3 * numbers((6, 300), 3), numbers((6, 300), 4).argsort(1)[:, :250]
@@ -773,7 +773,7 @@ def test_nothing_depends_on_the_number_of_threads(in_threads):
 
 @needs_kernels
 @pytest.mark.parametrize("kind", KINDS)
-def test_hardly_anything_of_torchs_products_depends_on_the_number_of_threads(in_threads, kind):
+def test_torchs_matrix_products_depend_on_the_number_of_threads_by_rounding_alone(in_threads, kind):
     cell, scorer = GatedCell(64, activation=kind), WindowScorer(64, 3, 8, kind)
     mask = torch.ones(4, 300, dtype=torch.bool)
     left_c, children = numbers((4, 300), 1, torch.rand), [numbers((4, 300, 64), seed) for seed in (2, 3)]
@@ -787,22 +787,22 @@ def test_hardly_anything_of_torchs_products_depends_on_the_number_of_threads(in_
             assert_close(got, again, 1e-6)
 
 
-# Where they are not used
+# When kernels are not dispatched to
 
 
-class Watching(TorchDispatchMode):
-    """Sees every operation."""
+class Interceptor(TorchDispatchMode):
+    """A dispatch mode that changes nothing."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
 
 
-class Own(Tensor):
-    """A tensor of somebody's own."""
+class Subclass(Tensor):
+    """A third party's tensor subclass."""
 
 
 @needs_kernels
-def test_plain_float32_tensors_and_parameters_are_for_kernels():
+def test_plain_float32_tensors_and_parameters_go_to_kernels():
     assert serves(PLAIN, torch.nn.Parameter(PLAIN), PLAIN.t(), PLAIN.bool(), PLAIN.long(), 3, None)
 
 
@@ -815,19 +815,19 @@ def test_plain_float32_tensors_and_parameters_are_for_kernels():
         PLAIN.half(),
         PLAIN.int(),
         PLAIN.to("meta"),
-        PLAIN.as_subclass(Own),
+        PLAIN.as_subclass(Subclass),
         FakeTensorMode().from_tensor(PLAIN),
     ],
     ids=lambda other: f"{type(other).__name__} {other.dtype} {other.device}",
 )
-def test_other_tensors_are_not_for_kernels(other):
+def test_other_tensors_go_to_torch(other):
     assert not serves(other)
     assert not serves(PLAIN, other)
 
 
 @needs_kernels
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.func.jvp compiles something with torch.jit
-def test_whoever_watches_or_changes_what_torch_does_finds_torch(monkeypatch):
+def test_whatever_intercepts_or_transforms_torch_sees_the_body(monkeypatch):
     with without():
         assert not serves(PLAIN)
         with without():
@@ -835,19 +835,19 @@ def test_whoever_watches_or_changes_what_torch_does_finds_torch(monkeypatch):
         assert not serves(PLAIN)
     with torch.autocast("cpu", torch.bfloat16):
         assert not serves(PLAIN)
-    with Watching():
+    with Interceptor():
         assert not serves(PLAIN)
     with FakeTensorMode():
         assert not serves(PLAIN)
     seen = []
 
-    def looking(x):
+    def record(x):
         seen.append(serves(x) or serves(PLAIN))
         return x.sum()
 
-    torch.func.grad(looking)(PLAIN)
-    torch.func.vmap(looking)(PLAIN)
-    torch.func.jvp(looking, (PLAIN,), (PLAIN,))
+    torch.func.grad(record)(PLAIN)
+    torch.func.vmap(record)(PLAIN)
+    torch.func.jvp(record, (PLAIN,), (PLAIN,))
     torch.func.functional_call(torch.nn.Identity(), {}, (PLAIN,))
     assert seen == [False, False, False]
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
@@ -857,22 +857,22 @@ def test_whoever_watches_or_changes_what_torch_does_finds_torch(monkeypatch):
 
 
 @needs_kernels
-def test_without_ends_with_its_block_whatever_happens():
+def test_without_ends_with_its_block_even_after_an_exception():
     with pytest.raises(ZeroDivisionError), without():
         1 / 0  # noqa: B018
     assert serves(PLAIN)
 
 
-def test_the_environment_switches_them_off():
+def test_an_environment_variable_switches_kernels_off():
     code = "import torch; from crvnn_core.kernels import serves; assert not serves(torch.zeros(1))"
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CRVNN_NATIVE": "0"})
 
 
 @needs_kernels
-def test_a_model_under_autocast_and_one_that_is_counted_work_as_without_kernels(catalog):
+def test_under_autocast_or_a_dispatch_mode_a_model_runs_without_kernels(catalog):
     encoder, (inputs, mask) = encoder_of(catalog, "paper"), batch()
     results = []
-    for context in (Watching(), without()):
+    for context in (Interceptor(), without()):
         with context, torch.no_grad():
             results.append(encoder(inputs, mask).vector)
     assert torch.equal(*results)
@@ -885,7 +885,7 @@ def test_a_model_under_autocast_and_one_that_is_counted_work_as_without_kernels(
 
 @needs_kernels
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the same for make_dual
-def test_forward_mode_derivatives_are_there_or_refused_but_never_lost():
+def test_forward_mode_derivatives_are_computed_or_refused_but_never_dropped():
     cell, near = GatedCell(3).requires_grad_(False), everything(4)
     with forward_ad.dual_level():
         values = forward_ad.make_dual(torch.randn(1, 4, 3), torch.ones(1, 4, 3))
@@ -911,12 +911,12 @@ def _kernels_in_use():
             "neighbour": lambda: near.left(values),
             "window": lambda: near.stacked(values, 1),
             "modulated": lambda: relax(values[..., 0], near, mask, "paper"),
-            "advance": lambda: torch.stack(transition(exists * 0.5, near, exists, mask, mask)),
-            "scored": lambda: scorer(values, near, exists),
+            "transition": lambda: torch.stack(transition(exists * 0.5, near, exists, mask, mask)),
+            "window scores": lambda: scorer(values, near, exists),
             "gated": lambda: cell(values, values),
             "blend": lambda: blend(values, values * 2, exists),
-            "pick": lambda: rows_at(values, values, where)[0],
-            "narrow": lambda: compact(values, exists, exists, exists > 0.5, *_flags(mask), [0], 2)[0],
+            "rows": lambda: rows_at(values, values, where)[0],
+            "compact": lambda: compact(values, exists, exists, exists > 0.5, *_flags(mask), [0], 2)[0],
         },
         values,
         exists,
@@ -925,12 +925,13 @@ def _kernels_in_use():
 
 @needs_kernels
 @pytest.mark.parametrize(
-    "name", ["neighbour", "window", "modulated", "advance", "scored", "gated", "blend", "pick", "narrow"]
+    "name",
+    ["neighbour", "window", "modulated", "transition", "window scores", "gated", "blend", "rows", "compact"],
 )
-def test_second_derivatives_are_refused_with_a_way_out(name):
+def test_second_derivatives_are_refused_and_the_error_says_what_to_do(name):
     uses, values, exists = _kernels_in_use()
-    asked = exists if name == "advance" else values
-    (uses[name]() ** 2).sum().backward(retain_graph=True)  # first ones are there
+    asked = exists if name == "transition" else values
+    (uses[name]() ** 2).sum().backward(retain_graph=True)  # first derivatives exist
     assert asked.grad.isfinite().all()
     with pytest.raises(RuntimeError, match=r"no second derivatives.*CRVNN_NATIVE=0"):
         torch.autograd.grad((uses[name]() ** 2).sum(), asked, create_graph=True)

@@ -1,4 +1,4 @@
-"""Weights that kernels use in many steps: one gradient of them for all steps, and transposed once per forward pass."""
+"""Weights shared by all steps of a recursion: deferred gradients, and one transposed copy per forward pass."""
 
 import gc
 import weakref
@@ -15,8 +15,8 @@ from crvnn_plugins.scorers import WindowScorer
 from twins import assert_close, batch, encoder_of, everything, graph, needs_kernels, numbers
 
 
-def _weighed(module):
-    """A loss in which a module takes part several times, each time with other numbers of rows."""
+def _loss(module):
+    """A loss of several calls of a module, with different numbers of rows."""
     total = 0.0
     for number, rows in enumerate((3, 600, 1, 40, 1100, 7)):
         values = numbers((1, rows, module.width), number)
@@ -42,7 +42,7 @@ def _trained_parts(module):
 
 def _by_torch(module):
     with without():
-        return torch.autograd.grad(_weighed(module), _trained_parts(module))
+        return torch.autograd.grad(_loss(module), _trained_parts(module))
 
 
 @pytest.fixture(params=SHARED)
@@ -57,59 +57,59 @@ def _assert_all_close(got, right):
 
 
 @needs_kernels
-def test_all_steps_share_one_gradient_of_the_weights(shared):
+def test_all_steps_share_one_node_that_returns_the_weight_gradients(shared):
     module, right = shared
-    loss = _weighed(module)
-    assert sum("Share" in name for name in graph(loss.grad_fn)) == 1
+    loss = _loss(module)
+    assert sum("ShareWeights" in name for name in graph(loss.grad_fn)) == 1
     loss.backward()
     _assert_all_close([p.grad for p in _trained_parts(module)], right)
 
 
 @needs_kernels
-def test_a_graph_can_be_gone_through_again(shared):
+def test_a_retained_graph_can_be_backpropagated_again(shared):
     module, right = shared
-    loss = _weighed(module)
+    loss = _loss(module)
     for _ in range(3):
         _assert_all_close(torch.autograd.grad(loss, _trained_parts(module), retain_graph=True), right)
 
 
 @needs_kernels
-def test_gradients_of_two_graphs_add_up(shared):
+def test_gradients_of_two_graphs_accumulate(shared):
     module, right = shared
-    losses = [_weighed(module), 2 * _weighed(module)]  # both live at once
+    losses = [_loss(module), 2 * _loss(module)]  # both live at once
     for loss in losses:
         loss.backward()
     _assert_all_close([p.grad / 3 for p in _trained_parts(module)], right)
 
 
 @needs_kernels
-def test_gradients_of_some_weights_can_be_asked_for(shared):
+def test_the_gradient_of_one_weight_can_be_requested_alone(shared):
     module, right = shared
-    loss = _weighed(module)
+    loss = _loss(module)
     for number, weight in enumerate(_trained_parts(module)):
         (got,) = torch.autograd.grad(loss, weight, retain_graph=True)
         assert_close(got, right[number])
 
 
 @needs_kernels
-def test_gradients_of_inputs_alone_leave_nothing_behind(shared):
+def test_requesting_gradients_of_inputs_alone_leaves_no_deferred_rows(shared):
     module, right = shared
     inputs = numbers((1, 9, module.width), 1).requires_grad_()
     near = everything(9)
     extra = module(inputs, inputs) if isinstance(module, GatedCell) else module(inputs, near, inputs[..., 0])
-    loss = _weighed(module) + extra.sum() * 0
+    loss = _loss(module) + extra.sum() * 0
     torch.autograd.grad(loss, inputs, retain_graph=True)
     _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
 
 
 @needs_kernels
-def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(shared):
+def test_a_backward_pass_that_raises_leaves_no_deferred_rows(shared):
     module, right = shared
-    loss = _weighed(module)
+    loss = _loss(module)
     inputs = numbers((1, 5, module.width), 3).requires_grad_()
 
     def fail(gradient):
-        raise ValueError("no more")
+        raise ValueError("stop")
 
     first = inputs * 1
     first.register_hook(fail)
@@ -117,29 +117,29 @@ def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(shared):
         broken = module(first, first).sum()
     else:
         broken = module(first, everything(5), first[..., 0]).sum()
-    with pytest.raises(ValueError, match="no more"):
+    with pytest.raises(ValueError, match="stop"):
         (loss + broken).backward(retain_graph=True)
     module.zero_grad()
     _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
 
 
 @needs_kernels
-def test_weights_that_were_exchanged_are_other_weights(shared):
+def test_replaced_weight_data_is_not_taken_for_the_old_weights(shared):
     module, _ = shared
-    before = _weighed(module)
+    before = _loss(module)
     with torch.no_grad():
         for weight in _trained_parts(module):
             weight.data = weight.data * 2
     right = _by_torch(module)
-    loss = _weighed(module)
+    loss = _loss(module)
     assert before.grad_fn is not None  # the first graph is still there
     _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
 
 
 @needs_kernels
-def test_weights_that_are_changed_before_the_backward_pass_are_noticed(shared):
+def test_changing_weights_in_place_before_the_backward_pass_is_detected(shared):
     module, _ = shared
-    loss = _weighed(module)
+    loss = _loss(module)
     with torch.no_grad():
         for weight in _trained_parts(module):
             weight.mul_(2)
@@ -148,9 +148,9 @@ def test_weights_that_are_changed_before_the_backward_pass_are_noticed(shared):
 
 
 @needs_kernels
-def test_features_that_are_changed_before_the_backward_pass_are_noticed():
+def test_changing_features_in_place_before_the_backward_pass_is_detected():
     scorer = WindowScorer(6, 5, 3)
-    loss = _weighed(scorer)
+    loss = _loss(scorer)
     with torch.no_grad():
         scorer.composed.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -158,9 +158,9 @@ def test_features_that_are_changed_before_the_backward_pass_are_noticed():
 
 
 @needs_kernels
-def test_weights_go_when_nobody_needs_them_any_more():
+def test_weights_are_freed_with_their_graph_and_module():
     cell = GatedCell(6)
-    loss = _weighed(cell)
+    loss = _loss(cell)
     loss.backward()
     weight = weakref.ref(cell.expand.weight)
     del loss, cell
@@ -169,11 +169,11 @@ def test_weights_go_when_nobody_needs_them_any_more():
 
 
 @needs_kernels
-def test_a_scorer_that_nobody_listens_to_has_no_gradient():
+def test_a_scorer_that_the_loss_does_not_depend_on_has_no_gradient():
     scorer, values = WindowScorer(6, 5, 3), numbers((1, 9, 6), 0).requires_grad_()
     near = Adhoc()(torch.full((1, 9), 0.5), torch.ones(1, 9, dtype=torch.bool))
     scorer(values, near, torch.ones(1, 9))
-    (near.left(values) * numbers((1, 9, 6), 1)).sum().backward()  # it was made along with the scores
+    (near.left(values) * numbers((1, 9, 6), 1)).sum().backward()  # computed together with the scores
     assert scorer.convolution.weight.grad is None
     with without():
         right = values.detach().requires_grad_()
@@ -183,33 +183,33 @@ def test_a_scorer_that_nobody_listens_to_has_no_gradient():
 
 
 @needs_kernels
-def test_batches_of_gradients_are_refused_with_a_way_out():
+def test_batched_gradients_are_refused_and_the_error_says_what_to_do():
     cell, values = GatedCell(3), numbers((2, 3), 0).requires_grad_()
     many = torch.ones(4, 2, 3)
-    with pytest.raises(RuntimeError, match=r"one gradient at a time.*CRVNN_NATIVE=0"):
+    with pytest.raises(RuntimeError, match=r"batched gradients.*CRVNN_NATIVE=0"):
         torch.autograd.grad(cell(values, values), values, many, is_grads_batched=True)
 
 
 @needs_kernels
-def test_two_threads_do_not_mix_their_gradients(shared):
+def test_backward_passes_in_several_threads_keep_their_gradients_apart(shared):
     module, right = shared
-    losses = [_weighed(module) for _ in range(4)]
+    losses = [_loss(module) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda loss: torch.autograd.grad(loss, _trained_parts(module)), losses))
     for got in found:
         _assert_all_close(got, right)
 
 
-# Weights that are transposed once per forward pass
+# The transposed copies of weights
 
 
 @needs_kernels
 @pytest.mark.parametrize("hard", [False, True])
-@pytest.mark.parametrize("how", ["in place", "data", "exchanged"])
-def test_weights_that_change_between_recursions_are_noticed(catalog, hard, how):
+@pytest.mark.parametrize("how", ["in place", "data", "replaced"])
+def test_weights_changed_between_forward_passes_are_transposed_again(catalog, hard, how):
     encoder = encoder_of(catalog, "paper")
     inputs, mask = batch()
-    kept = encoder(inputs, mask, hard=hard)  # its graph lives on
+    kept = encoder(inputs, mask, hard=hard)  # holds its graph
     with torch.no_grad():
         for layer in (encoder.cell.expand, encoder.cell.gates, encoder.scorer.convolution):
             if how == "in place":
@@ -226,15 +226,15 @@ def test_weights_that_change_between_recursions_are_noticed(catalog, hard, how):
 
 
 @needs_kernels
-def test_what_was_made_of_weights_is_gone_after_a_recursion_that_failed(catalog):
+def test_transposed_weights_are_dropped_after_a_forward_pass_that_raised(catalog):
     encoder = encoder_of(catalog, "paper")
     inputs, mask = batch()
 
     def fail(*_):
-        raise ValueError("no more")
+        raise ValueError("stop")
 
     handle = encoder.halting.register_forward_hook(fail)
-    with pytest.raises(ValueError, match="no more"):
+    with pytest.raises(ValueError, match="stop"):
         encoder(inputs, mask)
     handle.remove()
     cell, children = encoder.cell, numbers((40, encoder.width), 1)

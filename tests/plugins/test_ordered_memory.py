@@ -88,7 +88,7 @@ def windows(om, monkeypatch):
 def test_vectors_and_gradients_are_those_of_the_equations(by_hand, lengths, slots, sharpness, seed):
     om = memory_of(seed, slots, sharpness)
     if not by_hand:  # as under autocast, or with dropout
-        om._laid_out = lambda tokens: None
+        om._transposed = lambda tokens: None
     inputs, mask = batch_of(lengths)
     inputs.requires_grad_()
     weights = torch.randn(len(lengths), WIDTH, dtype=inputs.dtype)
@@ -243,7 +243,7 @@ class Showing(OrderedMemory):
         self.norm = torch.nn.Identity()
         self.norm.weight = torch.zeros(1)
 
-    def _laid_out(self, tokens):
+    def _transposed(self, tokens):
         return None
 
     def choice(self, built, query, reach):

@@ -1,4 +1,4 @@
-"""From the engine's operations (``crvnn_core.engine.operations``, same names and arguments) to their operators."""
+"""Adapters from ``crvnn_core.engine.operations`` (same names and arguments) to C++ operators."""
 
 from __future__ import annotations
 

@@ -1,269 +1,147 @@
-// Nodes: some of them, and parents in their places.
+// Rows of nodes by index, and the blend of nodes and parents (Eq. 3). Nodes are [B, n, s]; a row index is b n + i for
+// position i of sequence b, and every row index occurs at most once in a list.
 #pragma once
 
 #include <crvnn/common.h>
 
 namespace crvnn {
 
-// Places of rows, in one piece; there must be that many.
-inline Tensor checked(const Tensor& places, std::int64_t rows) {
-  const Tensor where = places.contiguous();
-  const std::int64_t* index = where.const_data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < where.numel(); ++i) {
-    TORCH_CHECK_INDEX(index[i] >= 0 && index[i] < rows, "place ", index[i], " is none of ", rows);
+// Returns row indices as a contiguous tensor; raises IndexError if one is out of range.
+inline Tensor checked_rows(const Tensor& rows, std::int64_t count) {
+  const Tensor checked = rows.contiguous();
+  const std::int64_t* row = checked.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < checked.numel(); ++i) {
+    TORCH_CHECK_INDEX(row[i] >= 0 && row[i] < count, "row index ", row[i], " is out of range for ", count, " rows");
   }
-  return where;
+  return checked;
 }
 
-// Rows [m, d] of values [..., d].
-inline Tensor rows_at(const Tensor& values, const Tensor& places) {
-  const Tensor where = checked(places, values.numel() / values.size(-1));
-  const std::int64_t count = where.numel(), d = values.size(-1);
-  const Tensor found = at::empty({count, d}, values.options());
+// Returns some rows of values [..., d], as [m, d].
+inline Tensor select_rows(const Tensor& values, const Tensor& rows) {
+  const Tensor checked = checked_rows(rows, values.numel() / values.size(-1));
+  const std::int64_t count = checked.numel(), d = values.size(-1);
+  const Tensor selected = at::empty({count, d}, values.options());
   const float* from = data(values);
-  const std::int64_t* index = where.const_data_ptr<std::int64_t>();
-  float* to = mutable_data(found);
+  const std::int64_t* row = checked.const_data_ptr<std::int64_t>();
+  float* to = mutable_data(selected);
   over_rows(count, d, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) std::copy_n(from + d * index[i], d, to + d * i);
+    for (std::int64_t i = first; i < last; ++i) std::copy_n(from + d * row[i], d, to + d * i);
   });
-  return found;
+  return selected;
 }
 
-// The transposed: zeros, with rows [m, d] put where they came from; each place is named once.
-inline Tensor rows_back(const Tensor& rows, const Tensor& places, at::IntArrayRef shape) {
-  const Tensor where = places.contiguous();
-  const Tensor found = at::zeros(shape, rows.options());
-  const std::int64_t count = where.numel(), d = shape.back();
-  const Tensor given = rows.contiguous();
-  const float* from = data(given);
-  const std::int64_t* index = where.const_data_ptr<std::int64_t>();
-  float* to = mutable_data(found);
+// The transpose of select_rows: returns zeros of a shape [..., d] with values [m, d] written to some rows.
+inline Tensor scatter_rows(const Tensor& values, const Tensor& rows, at::IntArrayRef shape) {
+  const Tensor indices = rows.contiguous();
+  const Tensor scattered = at::zeros(shape, values.options());
+  const std::int64_t count = indices.numel(), d = shape.back();
+  const Tensor dense = values.contiguous();
+  const float* from = data(dense);
+  const std::int64_t* row = indices.const_data_ptr<std::int64_t>();
+  float* to = mutable_data(scattered);
   over_rows(count, d, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) std::copy_n(from + d * i, d, to + d * index[i]);
+    for (std::int64_t i = first; i < last; ++i) std::copy_n(from + d * i, d, to + d * row[i]);
   });
-  return found;
+  return scattered;
 }
 
-struct Pick : torch::autograd::Function<Pick> {
-  static variable_list forward(AutogradContext* context, const Tensor& one, const Tensor& two, const Tensor& where) {
+struct SelectRows : torch::autograd::Function<SelectRows> {
+  static variable_list forward(AutogradContext* context, const Tensor& one, const Tensor& two, const Tensor& rows) {
     at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({where});
+    context->save_for_backward({rows});
     context->saved_data["shape"] = one.sizes().vec();
     context->set_materialize_grads(false);
-    return {rows_at(one, where), rows_at(two, where)};
+    return {select_rows(one, rows), select_rows(two, rows)};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context, gradients);
+    const variable_list saved = saved_tensors(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
-    const auto back = [&](const Tensor& rows) { return rows.defined() ? rows_back(rows, saved[0], shape) : Tensor(); };
-    return {back(gradients[0]), back(gradients[1]), Tensor()};
+    const auto scattered = [&](const Tensor& gradient) {
+      return gradient.defined() ? scatter_rows(gradient, saved[0], shape) : Tensor();
+    };
+    return {scattered(gradients[0]), scattered(gradients[1]), Tensor()};
   }
 };
 
-// Rows of two tensors [..., d] at the same places [m].
-inline std::tuple<Tensor, Tensor> pick(const Tensor& one, const Tensor& two, const Tensor& where) {
-  TORCH_CHECK(one.sizes() == two.sizes(), "rows of ", one.sizes(), " and of ", two.sizes());
-  if (!recording({one, two})) return {rows_at(one, where), rows_at(two, where)};
-  const variable_list found = Pick::apply(one, two, where);
-  return {found[0], found[1]};
+// Returns the same rows [m] of two tensors [..., d], as [m, d] each.
+inline std::tuple<Tensor, Tensor> rows_at(const Tensor& one, const Tensor& two, const Tensor& rows) {
+  TORCH_CHECK(one.sizes() == two.sizes(), "rows_at needs tensors of one shape, got ", one.sizes(), " and ", two.sizes());
+  if (!recording({one, two})) return {select_rows(one, rows), select_rows(two, rows)};
+  const variable_list selected = SelectRows::apply(one, two, rows);
+  return {selected[0], selected[1]};
 }
 
-// Calls work(number of a parent, its place) for all of them.
+// Calls work(index of a parent, row index of its node) for all parents: of every row, or of the given ones.
 template <class Work>
-void over_parents(const Tensor& left_c, const std::optional<Tensor>& where, std::int64_t d, const Work& work) {
-  const Tensor places = where ? checked(*where, left_c.numel()) : Tensor();
-  const std::int64_t* index = where ? places.const_data_ptr<std::int64_t>() : nullptr;
-  over_rows(where ? places.numel() : left_c.numel(), 2 * d, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) work(i, index ? index[i] : i);
+void over_parents(const Tensor& left_c, const std::optional<Tensor>& rows, std::int64_t d, const Work& work) {
+  const Tensor checked = rows ? checked_rows(*rows, left_c.numel()) : Tensor();
+  const std::int64_t* row = rows ? checked.const_data_ptr<std::int64_t>() : nullptr;
+  over_rows(rows ? checked.numel() : left_c.numel(), 2 * d, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) work(i, row ? row[i] : i);
   });
 }
 
 inline Tensor blended(const Tensor& nodes, const Tensor& parents, const Tensor& left_c,
-                      const std::optional<Tensor>& where) {
+                      const std::optional<Tensor>& rows) {
   const std::int64_t d = nodes.size(-1);
-  const Tensor found = where ? nodes.clone() : at::empty_like(nodes);
-  const float *own = data(nodes), *other = data(parents), *by = data(left_c);
-  float* to = mutable_data(found);
-  over_parents(left_c, where, d, [&](std::int64_t i, std::int64_t at) {
-    const float *node = own + d * at, *parent = other + d * i;
-    const float share = by[at], rest = 1 - share;
-    float* out = to + d * at;
+  const Tensor result = rows ? nodes.clone() : at::empty_like(nodes);
+  const float *all_nodes = data(nodes), *all_parents = data(parents), *weights = data(left_c);
+  float* to = mutable_data(result);
+  over_parents(left_c, rows, d, [&](std::int64_t i, std::int64_t row) {
+    const float *node = all_nodes + d * row, *parent = all_parents + d * i;
+    const float weight = weights[row], rest = 1 - weight;
+    float* out = to + d * row;
 #pragma omp simd
-    for (std::int64_t j = 0; j < d; ++j) out[j] = rest * node[j] + share * parent[j];
+    for (std::int64_t j = 0; j < d; ++j) out[j] = rest * node[j] + weight * parent[j];
   });
-  return found;
+  return result;
 }
 
 struct Blend : torch::autograd::Function<Blend> {
   static Tensor forward(AutogradContext* context, const Tensor& nodes, const Tensor& parents, const Tensor& left_c,
-                        const std::optional<Tensor>& where) {
+                        const std::optional<Tensor>& rows) {
     at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({nodes, parents, left_c, where.value_or(Tensor())});
-    return blended(nodes, parents, left_c, where);
+    context->save_for_backward({nodes, parents, left_c, rows.value_or(Tensor())});
+    return blended(nodes, parents, left_c, rows);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context, gradients);
+    const variable_list saved = saved_tensors(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &nodes = saved[0], &parents = saved[1], &left_c = saved[2];
-    const std::optional<Tensor> where = saved[3].defined() ? std::optional<Tensor>(saved[3]) : std::nullopt;
+    const std::optional<Tensor> rows = saved[3].defined() ? std::optional<Tensor>(saved[3]) : std::nullopt;
     const Tensor gradient = gradients[0].contiguous();
     const std::int64_t d = nodes.size(-1);
-    const Tensor of_nodes = where ? gradient.clone() : at::empty_like(nodes), of_parents = at::empty_like(parents);
-    const Tensor of_left_c = where ? at::zeros_like(left_c) : at::empty_like(left_c);
-    const float *own = data(nodes), *other = data(parents), *by = data(left_c), *g = data(gradient);
+    const Tensor of_nodes = rows ? gradient.clone() : at::empty_like(nodes), of_parents = at::empty_like(parents);
+    const Tensor of_left_c = rows ? at::zeros_like(left_c) : at::empty_like(left_c);
+    const float *all_nodes = data(nodes), *all_parents = data(parents), *weights = data(left_c);
+    const float* all_gradients = data(gradient);
     float *to_nodes = mutable_data(of_nodes), *to_parents = mutable_data(of_parents), *to = mutable_data(of_left_c);
-    over_parents(left_c, where, d, [&](std::int64_t i, std::int64_t at) {
-      const float *node = own + d * at, *parent = other + d * i, *given = g + d * at;
-      const float share = by[at], rest = 1 - share;
-      float *of_node = to_nodes + d * at, *of_parent = to_parents + d * i;
+    over_parents(left_c, rows, d, [&](std::int64_t i, std::int64_t row) {
+      const float *node = all_nodes + d * row, *parent = all_parents + d * i, *g = all_gradients + d * row;
+      const float weight = weights[row], rest = 1 - weight;
+      float *of_node = to_nodes + d * row, *of_parent = to_parents + d * i;
       float dot = 0;
 #pragma omp simd reduction(+ : dot)
       for (std::int64_t j = 0; j < d; ++j) {
-        of_node[j] = rest * given[j];
-        of_parent[j] = share * given[j];
-        dot += given[j] * (parent[j] - node[j]);
+        of_node[j] = rest * g[j];
+        of_parent[j] = weight * g[j];
+        dot += g[j] * (parent[j] - node[j]);
       }
-      to[at] = dot;
+      to[row] = dot;
     });
     return {of_nodes, of_parents, of_left_c, Tensor()};
   }
 };
 
-// Parents in the measure of left(c), the nodes as they were in the rest: nodes [B, n, s], left_c [B, n]; parents of all
-// nodes, or [m, s] of those that stand at the places where [m].
+// Returns left(c) parents + (1 - left(c)) nodes [B, n, s] (Eq. 3), for left_c [B, n]. With rows [m], parents are [m, s]
+// and the other nodes are copied.
 inline Tensor blend(const Tensor& nodes, const Tensor& parents, const Tensor& left_c,
-                    const std::optional<Tensor>& where) {
-  if (recording({nodes, parents, left_c})) return Blend::apply(nodes, parents, left_c, where);
-  return blended(nodes, parents, left_c, where);
-}
-
-// Which positions go on [B, n]: what exists, and all that is not eligible to be composed. And for every sequence the
-// answer of the halting, how many positions stay, and how many of these may not exist [3, B].
-inline std::tuple<Tensor, Tensor> survey(const Tensor& willing, const Tensor& exists, const Tensor& present,
-                                         const Tensor& eligible) {
-  const std::int64_t batch = exists.size(0), n = exists.size(1);
-  const Tensor staying = at::empty_like(present), facts = at::empty({3, batch}, exists.options().dtype(at::kLong));
-  const float* e = data(exists);
-  const bool *here = present.const_data_ptr<bool>(), *may = eligible.const_data_ptr<bool>();
-  bool* stays = staying.mutable_data_ptr<bool>();
-  std::int64_t* found = facts.mutable_data_ptr<std::int64_t>();
-  for (std::int64_t row = 0; row < batch; ++row) {
-    std::int64_t stay = 0, doubtful = 0;
-    for (std::int64_t i = n * row; i < n * (row + 1); ++i) {
-      stays[i] = here[i] && (e[i] != 0 || !may[i]);
-      stay += stays[i];
-      doubtful += stays[i] && e[i] != 1;
-    }
-    found[row] = willing.const_data_ptr<bool>()[row];
-    found[batch + row] = stay;
-    found[2 * batch + row] = doubtful;
-  }
-  return {staying, facts};
-}
-
-// The places [m], counted through all sequences, where left(c) times what still exists is above a tolerance.
-inline Tensor changing(const Tensor& left_c, const Tensor& exists, double tolerance) {
-  const float *g = data(left_c), *e = data(exists), least = static_cast<float>(tolerance);
-  const std::int64_t count = left_c.numel();
-  std::vector<std::int64_t> found;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (g[i] * e[i] > least) found.push_back(i);
-  }
-  const Tensor places = at::empty({static_cast<std::int64_t>(found.size())}, left_c.options().dtype(at::kLong));
-  std::copy(found.begin(), found.end(), places.mutable_data_ptr<std::int64_t>());
-  return places;
-}
-
-// Some sequences, and of each the positions that stay, then some that do not as padding: places [B', size] within a
-// sequence, the same counted through all sequences, and which are no padding.
-struct Kept {
-  Tensor order, flat, present;
-};
-
-inline Kept kept(const Tensor& staying, at::IntArrayRef chosen, std::int64_t size) {
-  const std::int64_t batch = chosen.size(), n = staying.size(1);
-  TORCH_CHECK(size <= n, size, " positions cannot stay of ", n);
-  const Tensor order = at::empty({batch, size}, staying.options().dtype(at::kLong));
-  const Kept made{order, at::empty_like(order), at::empty({batch, size}, staying.options())};
-  for (std::int64_t row = 0; row < batch; ++row) {
-    TORCH_CHECK_INDEX(chosen[row] >= 0 && chosen[row] < staying.size(0), "there is no sequence ", chosen[row]);
-    const bool* stays = staying.const_data_ptr<bool>() + n * chosen[row];
-    std::int64_t *to = made.order.mutable_data_ptr<std::int64_t>() + size * row, count = 0;
-    std::int64_t* through = made.flat.mutable_data_ptr<std::int64_t>() + size * row;
-    bool* here = made.present.mutable_data_ptr<bool>() + size * row;
-    for (std::int64_t i = 0; i < n && count < size; ++i) {
-      if (stays[i]) to[count++] = i;
-    }
-    std::fill(here, here + count, true);
-    std::fill(here + count, here + size, false);
-    for (std::int64_t i = 0; i < n && count < size; ++i) {
-      if (!stays[i]) to[count++] = i;
-    }
-    for (std::int64_t i = 0; i < size; ++i) through[i] = to[i] + n * chosen[row];
-  }
-  return made;
-}
-
-// What stands at some places of numbers or flags [B, n].
-template <class Number>
-Tensor few(const Tensor& values, const Kept& kept, bool masked) {
-  const Tensor found = at::empty(kept.flat.sizes(), values.options());
-  const Number* from = values.const_data_ptr<Number>();
-  const std::int64_t* at = kept.flat.const_data_ptr<std::int64_t>();
-  const bool* here = kept.present.const_data_ptr<bool>();
-  Number* to = found.mutable_data_ptr<Number>();
-  for (std::int64_t i = 0; i < found.numel(); ++i) to[i] = !masked || here[i] ? from[at[i]] : Number(0);
-  return found;
-}
-
-struct Narrow : torch::autograd::Function<Narrow> {
-  static variable_list forward(AutogradContext* context, const Tensor& nodes, const Tensor& exists,
-                               const Tensor& left_c, const Kept& kept) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({kept.flat, kept.present});
-    context->saved_data["shape"] = nodes.sizes().vec();
-    context->set_materialize_grads(false);
-    return {nodes_at(nodes, kept), few<float>(exists, kept, true), few<float>(left_c, kept, false)};
-  }
-
-  static Tensor nodes_at(const Tensor& nodes, const Kept& kept) {
-    return rows_at(nodes, kept.flat).view({kept.flat.size(0), kept.flat.size(1), nodes.size(-1)});
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context, gradients);
-    at::AutoDispatchBelowADInplaceOrView below;
-    const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
-    const auto back = [&](const Tensor& gradient) {
-      return gradient.defined() ? rows_back(gradient, saved[0], {shape[0], shape[1], 1}).squeeze(-1) : Tensor();
-    };
-    const Tensor of_nodes = gradients[0].defined() ? rows_back(gradients[0], saved[0], shape) : Tensor();
-    return {of_nodes, back(gradients[1].defined() ? gradients[1] * saved[1] : Tensor()), back(gradients[2]), Tensor()};
-  }
-};
-
-// Of nodes [B, n, s], what exists and left(c) [B, n], flags and places [B, n] only some sequences, and of each the
-// positions that stay: at most size. Padding does not exist and is no token. Behind the first three stands which positions
-// are no padding, and at the end where they were.
-inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> narrow(
-    const Tensor& nodes, const Tensor& exists, const Tensor& left_c, const Tensor& staying, const Tensor& tokens,
-    const Tensor& eligible, const Tensor& place, at::IntArrayRef chosen, std::int64_t size) {
-  const Kept some = kept(staying, chosen, size);
-  const variable_list found =
-      recording({nodes, exists, left_c})
-          ? Narrow::apply(nodes, exists, left_c, some)
-          : variable_list{Narrow::nodes_at(nodes, some), few<float>(exists, some, true), few<float>(left_c, some, false)};
-  return {found[0],
-          found[1],
-          found[2],
-          some.present,
-          few<bool>(tokens, some, true),
-          few<bool>(eligible, some, true),
-          few<std::int64_t>(place, some, false),
-          some.order};
+                    const std::optional<Tensor>& rows) {
+  if (recording({nodes, parents, left_c})) return Blend::apply(nodes, parents, left_c, rows);
+  return blended(nodes, parents, left_c, rows);
 }
 
 }  // namespace crvnn

@@ -1,1 +1,1 @@
-"""Cells: how two children become their parent, one a module."""
+"""Cells, one per module: functions from two children to their parent."""

@@ -1,4 +1,4 @@
-"""Cells: how two children become their parent."""
+"""The paper's gated recursive cell, as an operation with two back ends: C++, and torch with a custom backward pass."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from crvnn_plugins.activations import backward as activation_backward
 from crvnn_plugins.layers import linear, plainly
 from crvnn_plugins.native import PARTS
 
-#: Nodes from which on a backward pass of our own is worth it: with fewer it saves little memory and no time.
+#: Nodes from which on the custom backward pass is used: with fewer it saves little memory and no time.
 _MANY = 512
 
 
 class GatedCell(Cell):
-    """The paper's gated recursive cell: gates for the left child, the right child and something new.
+    """The paper's gated recursive cell: a LayerNorm of the gated sum of left child, right child and candidate.
 
-    :param hidden: units between the two affine maps; 0 for four times the width.
-    :param activation: between the two affine maps.
-    :param dropout: behind the first affine map.
+    :param hidden: hidden units between the two affine maps; 0 for four times the width.
+    :param activation: of the hidden units.
+    :param dropout: on the hidden units.
     :param shared_norm: one LayerNorm for leaves and parents, as in the authors' code.
     """
 
@@ -54,26 +54,26 @@ class GatedCell(Cell):
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         weights = plain_parameters(self.expand, self.gates, self.norm)
-        if weights is None:  # somebody has changed a layer, so it must be called itself
+        if weights is None:  # a layer has hooks or was replaced, so it must be called
             return self.layer_by_layer(left, right)
-        kept = self._dropout_mask(left) if self.training and self.dropout.p else None
+        dropout_mask = self._dropout_mask(left) if self.training and self.dropout.p else None
         expand, expand_bias, gates, gates_bias, scale, shift = weights
-        rest = (self.norm.eps, self.activation, kept)
+        rest = (self.norm.eps, self.activation, dropout_mask)
         return gated(left, right, expand, expand_bias, gates, gates_bias, scale, shift, *rest)
 
     def _dropout_mask(self, children: Tensor) -> Tensor:
-        """What dropout would multiply the inner units [..., h] by if it were called: the same random numbers."""
+        """The mask [..., h] (0 or 1 / (1 - p)) that the dropout layer would draw, from the same random numbers."""
         return self.dropout(children.new_ones(*children.shape[:-1], self.expand.out_features))  # type: ignore[no-any-return]
 
     def layer_by_layer(self, left: Tensor, right: Tensor) -> Tensor:
-        """The cell as its equations have it, each layer called itself."""
+        """The parents of children [..., d], with every layer called as a module."""
         inner = self.dropout(activation(self.activation)(self.expand(torch.cat([left, right], -1))))
         parent: Tensor = self.norm(_mixed(left, right, self.gates(inner)))
         return parent
 
 
 def _mixed(left: Tensor, right: Tensor, gates: Tensor) -> Tensor:
-    """The sum that the gates make of left child, right child and candidate [..., d], before the LayerNorm."""
+    """The gated sum of left child, right child and candidate [..., d], before the LayerNorm."""
     width = left.shape[-1]
     gates, new = torch.split(gates, [3 * width, width], -1)
     keep_left, keep_right, take_new = torch.sigmoid(gates).chunk(3, -1)
@@ -92,29 +92,29 @@ def gated(
     shift: Tensor,
     eps: float,
     kind: Activation,
-    kept: Tensor | None,
+    dropout_mask: Tensor | None,
 ) -> Tensor:
-    """Parents of children [..., d] by the gated cell's weights; ``kept`` [..., h] is a dropout mask."""
+    """The parents [..., d] of children [..., d]; ``dropout_mask`` is [..., h]."""
     inner = activation(kind)(nn.functional.linear(torch.cat([left, right], -1), expand, expand_bias))
-    inner = inner if kept is None else inner * kept.to(inner.dtype)
+    inner = inner if dropout_mask is None else inner * dropout_mask.to(inner.dtype)
     total = _mixed(left, right, nn.functional.linear(inner, gates, gates_bias))
     return nn.functional.layer_norm(total, scale.shape, scale, shift, eps)
 
 
 @gated.attach
 def _saving_memory(left: Tensor, right: Tensor, expand: Tensor, *others: Any) -> Any:
-    """On any device: a backward pass of its own, which keeps about half of what torch would."""
-    *weights, eps, kind, kept = others
+    """A back end for any device: ``_Gated``, which saves about half of the memory of torch's graph."""
+    *weights, eps, kind, dropout_mask = others
     few = left.shape[:-1].numel() < _MANY
-    if few or kept is not None or plainly(left, expand):
+    if few or dropout_mask is not None or plainly(left, expand):
         return NotImplemented
     return _Gated.apply(left, right, expand, *weights, eps, kind)  # type: ignore[no-untyped-call]
 
 
 class _Gated(torch.autograd.Function):
-    """The gated cell with a backward pass of its own, which keeps about half of what torch would.
+    """The gated cell with a custom backward pass, which needs about half of the memory of torch's graph.
 
-    Gradients are made in place, with no copy for any slice; the activation is made again.
+    The activation is recomputed, and gradients of slices are written in place.
     """
 
     @staticmethod
@@ -135,24 +135,24 @@ class _Gated(torch.autograd.Function):
         shape = left.shape
         left, right = left.reshape(-1, width), right.reshape(-1, width)  # [m, d]
         inner = torch.addmm(expand_bias, left, expand[:, :width].t())  # [m, h]
-        inner.addmm_(right, expand[:, width:].t())  # sooner than both children side by side, which is a copy
+        inner.addmm_(right, expand[:, width:].t())  # faster than concatenating the children, which is a copy
         active = activation(kind)(inner)
         mixing = torch.addmm(gates_bias, active, gates.t()).view(-1, 4, width)  # left, right, new, candidate
         mixing[:, :3].sigmoid_()
         total = (mixing[:, 0] * left).addcmul_(mixing[:, 1], right)
         total.addcmul_(mixing[:, 2], mixing[:, 3])
-        parent, mean, spread = torch.native_layer_norm(total, [width], scale, shift, eps)
-        ctx.save_for_backward(left, right, inner, mixing, total, mean, spread, expand, gates, scale, shift)
+        parent, mean, rstd = torch.native_layer_norm(total, [width], scale, shift, eps)
+        ctx.save_for_backward(left, right, inner, mixing, total, mean, rstd, expand, gates, scale, shift)
         ctx.kind, ctx.shape = kind, shape
         return parent.view(shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        left, right, inner, mixing, total, mean, spread, expand, gates, scale, shift = ctx.saved_tensors
+        left, right, inner, mixing, total, mean, rstd, expand, gates, scale, shift = ctx.saved_tensors
         width = total.shape[-1]
         of_total, of_scale, of_shift = torch.ops.aten.native_layer_norm_backward(
-            gradient.reshape(-1, width), total, [width], mean, spread, scale, shift, [True, True, True]
+            gradient.reshape(-1, width), total, [width], mean, rstd, scale, shift, [True, True, True]
         )
         of_mixing = torch.empty_like(mixing)
         torch.mul(of_total, left, out=of_mixing[:, 0])

@@ -10,7 +10,7 @@ from crvnn_plugins.layers import linear
 
 
 class GRUCell(Cell):
-    """A GRU for two children: each may be reset, and every unit chooses between left, right and new.
+    """A GRU for two children: a reset gate for each, and a softmax per unit over left, right and candidate.
 
     :param dropout: on the candidate's input.
     """

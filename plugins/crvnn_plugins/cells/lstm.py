@@ -10,7 +10,7 @@ from crvnn_plugins.layers import linear
 
 
 class LSTMCell(Cell):
-    """A binary Tree-LSTM. The state is h and c side by side.
+    """A binary Tree-LSTM. The state is the concatenation of h and c.
 
     :param dropout: on the gates.
     """

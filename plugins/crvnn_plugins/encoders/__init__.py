@@ -1,1 +1,1 @@
-"""Encoders that are no recursion of the engine: fixed structures, other published encoders, plain sequences."""
+"""Encoders other than CRvNN: fixed tree structures, Ordered Memory, and sequence models."""

@@ -1,4 +1,4 @@
-"""Encoders that follow a fixed structure: what the paper's ablations compare with."""
+"""Encoders with a fixed tree structure, which the paper's ablations compare with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crvnn_core import Cell, Encoder, Encoding, checked_lengths
 
 
 class _FixedStructure(Encoder):
-    """A cell along a structure that depends on nothing but the length."""
+    """A cell applied along a tree that depends on the length of the sequence alone."""
 
     def __init__(self, width: int, cell: Cell) -> None:
         super().__init__(width)
@@ -23,7 +23,7 @@ class _FixedStructure(Encoder):
 
 
 class LeftToRight(_FixedStructure):
-    """The cell as a recurrent network that reads from left to right, starting from a trainable START."""
+    """The cell as a recurrent network from left to right; the initial state is the leaf of a trainable START."""
 
     def __init__(self, width: int, cell: Cell) -> None:
         super().__init__(width, cell)
@@ -41,25 +41,25 @@ class LeftToRight(_FixedStructure):
 
 
 class Balanced(_FixedStructure):
-    """The cell along balanced trees: a span of n tokens splits after its first ceil(n / 2), and so on down."""
+    """The cell along balanced trees: a span of n tokens splits after its first ceil(n / 2), recursively."""
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
         lengths = checked_lengths(inputs, mask, self.width)
-        # Rows of one flat list of nodes: the leaves of all sequences, then the parents level by level.
+        # All nodes as rows [m, s]: the leaves of all sequences, then the parents level by level.
         nodes = self._leaves(inputs, mask).flatten(0, 1)
         levels: list[list[tuple[int, int, int, int]]] = []
         for row, length in enumerate(lengths):
             _plan(levels, row, row * inputs.shape[1], length)
         root = {row: row * inputs.shape[1] for row in range(len(lengths))}
-        place: dict[tuple[int, int, int], int] = {}
+        node_row: dict[tuple[int, int, int], int] = {}
         for level in levels:
             ends = [
-                [place.get((row, begin, middle), begin), place.get((row, middle, end), middle)]
+                [node_row.get((row, begin, middle), begin), node_row.get((row, middle, end), middle)]
                 for row, begin, middle, end in level
             ]
             children = nodes[torch.tensor(ends, device=nodes.device).view(-1)].view(len(level), 2, -1)
             for offset, (row, begin, _, end) in enumerate(level):
-                place[row, begin, end] = root[row] = len(nodes) + offset
+                node_row[row, begin, end] = root[row] = len(nodes) + offset
             nodes = torch.cat([nodes, self.cell(children[:, 0], children[:, 1]).to(nodes.dtype)])
         depths = torch.tensor([max(length - 1, 0).bit_length() for length in lengths], device=nodes.device)
         roots = torch.tensor([root[row] for row in range(len(lengths))], device=nodes.device)
@@ -78,7 +78,7 @@ def _joins(levels: list[list[tuple[int, int, int, int]]], lengths: list[int], wi
 
 
 def _plan(levels: list[list[tuple[int, int, int, int]]], row: int, begin: int, length: int) -> int:
-    """Note every composition (row, begin, middle, end) of a span under its height; the span's height."""
+    """Append every composition (row, begin, middle, end) of a span to the level of its height; returns that height."""
     if length == 1:
         return 0
     half = (length + 1) // 2

@@ -1,4 +1,4 @@
-"""Encoders that make no trees, from torch: what a recursive one is compared with."""
+"""Baselines without trees: torch's LSTM and Transformer encoder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def packed(inputs: Tensor, lengths: list[int]) -> PackedSequence:
 class LSTMEncoder(Encoder):
     """torch's LSTM of the model's width, from left to right; the vector is its output at the last token.
 
-    :param layers: LSTMs, each reading the outputs of the one before.
+    :param layers: stacked LSTM layers.
     :param dropout: between layers.
     """
 
@@ -34,13 +34,15 @@ class LSTMEncoder(Encoder):
         if layers < 1:
             raise ValueError(f"layers must be at least 1, got {layers}")
         if dropout and layers == 1:
-            raise ValueError(f"dropout stands between layers, and there is only one; got {dropout}")
+            raise ValueError(
+                f"dropout is applied between layers, so it needs at least 2; got {dropout} with 1 layer"
+            )
         self.lstm = nn.LSTM(width, width, layers, batch_first=True, dropout=dropout)
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
         lengths = checked_lengths(inputs, mask, self.width)
         n = max(lengths)
-        # Packing costs time that a batch without padding need not spend.
+        # Packing takes time, and a batch without padding does not need it.
         _, (last, _) = self.lstm(inputs[:, :n] if min(lengths) == n else packed(inputs, lengths))
         return _encoding(last[-1].to(inputs.dtype), mask)
 
@@ -48,12 +50,12 @@ class LSTMEncoder(Encoder):
 class TransformerEncoder(Encoder):
     """torch's Transformer encoder of the model's width; the vector is the mean of its outputs at the tokens.
 
-    The mean, because no token of a sequence is special: attention here looks both ways, so that the last output
-    says no more than the first, and the mean has as short a path to every token.
+    The mean, because attention is bidirectional: no output summarizes the sequence more than another, and gradients of
+    the mean reach every token directly.
 
-    :param layers: attention and feed-forward layers, each behind a LayerNorm of its own.
-    :param heads: in each attention; the width must be a multiple.
-    :param dropout: in every layer, as torch has it.
+    :param layers: encoder layers, with the LayerNorm before attention and feed-forward (``norm_first``).
+    :param heads: attention heads; they must divide the width.
+    :param dropout: in every layer, as in ``nn.TransformerEncoderLayer``.
     """
 
     live_settings = ()
@@ -67,10 +69,10 @@ class TransformerEncoder(Encoder):
         layer = nn.TransformerEncoderLayer(
             width, heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
         )
-        # Nested tensors are torch's way round padding, but it cannot take it with norm_first.
+        # torch does not support nested tensors together with norm_first, and would warn.
         self.stack = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
         for weight in self.stack.parameters():
-            if weight.dim() > 1:  # torch copies one layer, numbers and all; each is to begin on its own
+            if weight.dim() > 1:  # torch copies one layer; draw different weights for each
                 nn.init.xavier_uniform_(weight)
 
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
@@ -78,20 +80,22 @@ class TransformerEncoder(Encoder):
         n = max(lengths)
         inputs, padding = inputs[:, :n], ~mask[:, :n]
         placed = inputs.masked_fill(padding.unsqueeze(-1), 0) + positions(n, self.width, inputs)
-        # Without a mask to heed, torch may take its fastest attention.
+        # Without a padding mask, torch can use its fastest attention kernel.
         outputs = self.stack(placed, src_key_padding_mask=padding if min(lengths) < n else None)
         total = at_least_float32(outputs).masked_fill(padding.unsqueeze(-1), 0).sum(1)
         return _encoding((total / mask.sum(1, keepdim=True)).to(inputs.dtype), mask)
 
 
 def positions(n: int, width: int, like: Tensor) -> Tensor:
-    """Sines and cosines of each position [n, d], their wavelengths from 2 pi to 10,000 times that."""
+    """Sinusoidal position embeddings [n, d], with wavelengths from 2 pi to 10,000 times that."""
     half = (width + 1) // 2
-    place = torch.arange(n, device=like.device, dtype=torch.float32).unsqueeze(1)
-    pace = torch.exp(torch.arange(half, device=like.device) * (-math.log(10_000) / max(half - 1, 1)))
-    return torch.cat([torch.sin(place * pace), torch.cos(place * pace)], 1)[:, :width].to(like.dtype)
+    position = torch.arange(n, device=like.device, dtype=torch.float32).unsqueeze(1)
+    frequency = torch.exp(torch.arange(half, device=like.device) * (-math.log(10_000) / max(half - 1, 1)))
+    return torch.cat([torch.sin(position * frequency), torch.cos(position * frequency)], 1)[:, :width].to(
+        like.dtype
+    )
 
 
 def _encoding(vector: Tensor, mask: Tensor) -> Encoding:
-    """A vector for each sequence, after as many steps as it has tokens."""
+    """The encoding of vectors [B, d], without penalty; steps are the number of tokens."""
     return Encoding(vector, vector.new_zeros(len(vector)), mask.sum(1))

@@ -1,4 +1,4 @@
-"""From operations of the built-in parts and of the engine (same names and arguments) to this library's operators."""
+"""Adapters from operations of the built-in parts and the engine (same names and arguments) to C++ operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMS = ("paper", "reference")
 def intervals(ops: Any, exists: Tensor, mask: Tensor, accumulate: str, small: int) -> Any:
     if accumulate != "auto" or exists.dtype is not torch.float32:
         return NotImplemented
-    if not mask.all():  # seldom, in a recursion: cheaper to look than to multiply
+    if not mask.all():  # rare inside the recursion: testing costs less than a product
         exists = exists * mask
     return CompiledIntervals(exists, ops)
 
@@ -56,7 +56,7 @@ def modulated(
     if not isinstance(near, CompiledIntervals):
         return NotImplemented
     flags = eligible.expand_as(scores).contiguous()
-    return ops.modulated(scores.contiguous(), flags, *near.line, FORMS.index(form), stretch)
+    return ops.modulated(scores.contiguous(), flags, *near.operands, FORMS.index(form), stretch)
 
 
 def transition(
@@ -65,9 +65,9 @@ def transition(
     if not isinstance(near, CompiledIntervals):
         return NotImplemented
     state = (value.contiguous() for value in (c, exists, eligible, tokens))
-    return ops.transition(*state, *near.line)
+    return ops.transition(*state, *near.operands)
 
 
 def gated(ops: Any, left: Tensor, right: Tensor, *weights: Any) -> Any:
-    *tensors, eps, activation, kept = weights
-    return ops.gated(left, right, *tensors, eps, KINDS.index(activation), kept)
+    *tensors, eps, activation, dropout_mask = weights
+    return ops.gated(left, right, *tensors, eps, KINDS.index(activation), dropout_mask)

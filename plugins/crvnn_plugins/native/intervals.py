@@ -1,4 +1,4 @@
-"""The interval neighbourhood of Eq. 5, by compiled operators."""
+"""The interval neighbourhood of Eq. 5, computed by C++ operators."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from crvnn_core.kernels import serves
 
 
 class CompiledIntervals(Neighbourhood):
-    """Neighbours as intervals of the line that existence [B, n] spans (docs/explanation/linear-time.md).
+    """Soft neighbours as intervals of length 1 over the prefix sums of existence (docs/explanation/linear-time.md).
 
-    :param exists: existence, 0 under padding, in float32 on a CPU.
-    :param ops: the operators of the library.
+    :param exists: existence [B, n], 0 under padding, in float32 on a CPU.
+    :param ops: the operators of ``crvnn_parts``.
     """
 
     caches = True
@@ -25,8 +25,9 @@ class CompiledIntervals(Neighbourhood):
     def __init__(self, exists: Tensor, ops: Any) -> None:
         self.ops = ops
         exists = exists.contiguous()
-        #: Existence, the runs of whole positions to both sides, and the shares of the positions behind them.
-        self.line: tuple[Tensor, Tensor, Tensor] = (exists, *ops.line(exists.detach()))
+        #: What every operator takes: existence [B, n], the bounds of the runs of whole positions [B, 4, n], and the
+        #: fractions of the positions in which the intervals end [B, 2, n].
+        self.operands: tuple[Tensor, Tensor, Tensor] = (exists, *ops.interval_bounds(exists.detach()))
         self._lefts: IdentityCache[Tensor] = IdentityCache()
 
     def left(self, values: Tensor) -> Tensor:
@@ -39,15 +40,15 @@ class CompiledIntervals(Neighbourhood):
         if not reach or values.dim() != 3 or not _for_kernels(values):
             return super().stacked(values, reach)
         found: Tensor
-        found, left = self.ops.window(values.contiguous(), *self.line, reach)
+        found, left = self.ops.window(values.contiguous(), *self.operands, reach)
         self._lefts.put(values, left)
         return found
 
     def scores(self, values: Tensor, reach: int, left_c: Tensor, *layers: Any) -> Tensor:
-        """``window_scores`` straight from the values: their windows are made anew in the backward pass."""
+        """``window_scores`` of values [B, n, d]; the backward pass recomputes their windows."""
         found: Tensor
         found, left = self.ops.interval_scores(
-            values.contiguous(), *self.line, reach, left_c.contiguous(), *layers
+            values.contiguous(), *self.operands, reach, left_c.contiguous(), *layers
         )
         self._lefts.put(values, left)
         return found
@@ -55,25 +56,25 @@ class CompiledIntervals(Neighbourhood):
     def _neighbour(self, values: Tensor, side: int) -> Tensor:
         if not _for_kernels(values):
             return self._with_torch(values, side)
-        found: Tensor = self.ops.neighbour(values.contiguous(), *self.line, side)
+        found: Tensor = self.ops.neighbour(values.contiguous(), *self.operands, side)
         return found
 
     def _with_torch(self, values: Tensor, side: int) -> Tensor:
-        """The same for values of another type: the sum over the run, and a share of the position behind it."""
-        given, spans, _ = self.line
+        """The same with torch, for values of another type: the sum over each run, and the fraction at its end."""
+        given, bounds, _ = self.operands
         wide = (values.unsqueeze(-1) if values.dim() == 2 else values).double()
         exists = given.double().unsqueeze(-1)
         line, sums = (pad(part.cumsum(1), (0, 0, 1, 0)) for part in (exists, exists * wide))
         n = wide.shape[1]
-        own, border = torch.arange(n, device=wide.device).expand_as(given), spans[:, side].long()
-        begin, end = (border, own) if side == 0 else (own + 1, border)
-        behind = border - 1 if side == 0 else border
+        own, bound = torch.arange(n, device=wide.device).expand_as(given), bounds[:, side].long()
+        begin, end = (bound, own) if side == 0 else (own + 1, bound)
+        last = bound - 1 if side == 0 else bound  # the position in which the interval ends
 
-        def at(table: Tensor, places: Tensor) -> Tensor:
-            return table.gather(1, places.unsqueeze(-1).expand(-1, -1, table.shape[-1]))
+        def at(table: Tensor, positions: Tensor) -> Tensor:
+            return table.gather(1, positions.unsqueeze(-1).expand(-1, -1, table.shape[-1]))
 
-        share = (1 + at(line, begin) - at(line, end)) * ((behind >= 0) & (behind < n)).unsqueeze(-1)
-        found: Tensor = at(sums, end) - at(sums, begin) + share * at(wide, behind.clamp(0, n - 1))
+        fraction = (1 + at(line, begin) - at(line, end)) * ((last >= 0) & (last < n)).unsqueeze(-1)
+        found: Tensor = at(sums, end) - at(sums, begin) + fraction * at(wide, last.clamp(0, n - 1))
         return found.view(values.shape).to(values.dtype)
 
 

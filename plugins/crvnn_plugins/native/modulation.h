@@ -1,4 +1,5 @@
-// Modulated decisions: from scores, where neighbours are intervals.
+// Modulated decisions: composition probabilities c [B, n] from scores u [B, n], where neighbours are intervals. c_i is
+// exp(u_i) over the sum of exp(u_i), its soft neighbours' and 1, computed with a maximum subtracted to avoid overflow.
 #pragma once
 
 #include <crvnn/activation.h>
@@ -7,85 +8,86 @@
 
 namespace crvnn {
 
-// How neighbours hold each other back: exp(left(u)) as in the paper, or left(exp(u)) as in the published code.
+// The neighbours' terms of the sum: exp(left(u)) as in the paper, or left(exp(u)) as in the published code.
 enum Form { PAPER, REFERENCE };
 
-// Of one sequence, for each position: how strong its neighbours and itself are, next to the strongest of them (as the
-// paper has it) or of all (as the published code has it).
-struct Rivals {
-  std::vector<float> left, right, strength;
-  explicit Rivals(std::int64_t n) : left(n), right(n), strength(n) {}
+// The exponentials of one sequence [n]: of the left and right neighbours and of the position itself, with the maximum of
+// these subtracted (paper) or that of all positions (reference).
+struct Exponentials {
+  std::vector<float> left, right, own;
+  explicit Exponentials(std::int64_t n) : left(n), right(n), own(n) {}
 };
 
-// Decisions, and one over all that is weighed in each.
-inline void decide_row(const Line& line, const float* scores, const bool* eligible, Form form, Rivals& rivals,
-                       float* out, float* inverse) {
-  const std::int64_t n = line.n;
+// Writes c to out [n], and the reciprocal of each sum.
+inline void modulate_row(const Intervals& intervals, const float* scores, const bool* eligible, Form form,
+                         Exponentials& exps, float* out, float* reciprocal) {
+  const std::int64_t n = intervals.n;
   float highest = 0;
   if (form == REFERENCE) {
     for (std::int64_t i = 0; i < n; ++i) {
-      if (eligible[i] && highest == highest && !(scores[i] <= highest)) highest = scores[i];  // NaN stays
+      if (eligible[i] && highest == highest && !(scores[i] <= highest)) highest = scores[i];  // propagates NaN
     }
-    for (std::int64_t i = 0; i < n; ++i) rivals.strength[i] = eligible[i] ? std::exp(scores[i] - highest) : 0;
-    scores = rivals.strength.data();
+    for (std::int64_t i = 0; i < n; ++i) exps.own[i] = eligible[i] ? std::exp(scores[i] - highest) : 0;
+    scores = exps.own.data();
   }
   const Read from{scores, 1};
-  neighbour<LEFT>(line, from, Write{rivals.left.data(), 1}, 1);
-  neighbour<RIGHT>(line, from, Write{rivals.right.data(), 1}, 1);
-  const float nobody = form == REFERENCE ? std::max(std::exp(-highest), 1e-30f) : 0;
+  neighbour<LEFT>(intervals, from, Write{exps.left.data(), 1}, 1);
+  neighbour<RIGHT>(intervals, from, Write{exps.right.data(), 1}, 1);
+  const float none = form == REFERENCE ? std::max(std::exp(-highest), 1e-30f) : 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    float &left = rivals.left[i], &right = rivals.right[i];
+    float &left = exps.left[i], &right = exps.right[i];
     if (form == PAPER) {
-      const float most = std::max(std::max(left, right), std::max(scores[i], 0.0f));
-      left = std::exp(left - most);
-      right = std::exp(right - most);
-      rivals.strength[i] = std::exp(scores[i] - most);
-      inverse[i] = 1 / (rivals.strength[i] + left + right + std::exp(-most));
+      const float maximum = std::max(std::max(left, right), std::max(scores[i], 0.0f));
+      left = std::exp(left - maximum);
+      right = std::exp(right - maximum);
+      exps.own[i] = std::exp(scores[i] - maximum);
+      reciprocal[i] = 1 / (exps.own[i] + left + right + std::exp(-maximum));
     } else {
-      inverse[i] = 1 / (rivals.strength[i] + left + right + nobody);
+      reciprocal[i] = 1 / (exps.own[i] + left + right + none);
     }
-    out[i] = eligible[i] ? rivals.strength[i] * inverse[i] : 0;
+    out[i] = eligible[i] ? exps.own[i] * reciprocal[i] : 0;
   }
 }
 
-// Decisions may be stretched beyond both ends and clipped: this is one before it is clipped.
-inline float stretched(float chosen, float stretch) { return (1 + 2 * stretch) * chosen - stretch; }
+// Returns a decision stretched to [-stretch, 1 + stretch], before it is clipped to [0, 1].
+inline float stretched(float c, float stretch) { return (1 + 2 * stretch) * c - stretch; }
 
-// Composition probabilities c [B, n] from scores u [B, n].
-inline Tensor decide(const Tensor& scores, const Tensor& eligible, const Tensor& exists, const Tensor& spans,
-                     const Tensor& shares, Form form, float stretch) {
+// Returns c [B, n] from scores [B, n], stretched and clipped if stretch > 0.
+inline Tensor modulate(const Tensor& scores, const Tensor& eligible, const Tensor& exists, const Tensor& bounds,
+                       const Tensor& fractions, Form form, float stretch) {
   const std::int64_t batch = scores.size(0), n = scores.size(1);
-  const Tensor found = at::empty_like(scores);
+  const Tensor result = at::empty_like(scores);
   over_rows(batch, 64 * n, [&](std::int64_t first, std::int64_t last) {
-    Rivals rivals(n);
-    std::vector<float> inverse(n);
+    Exponentials exps(n);
+    std::vector<float> reciprocal(n);
     for (std::int64_t row = first; row < last; ++row) {
-      decide_row(Line(exists, spans, shares, row), data(scores) + n * row, eligible.const_data_ptr<bool>() + n * row,
-                 form, rivals, mutable_data(found) + n * row, inverse.data());
+      modulate_row(Intervals(exists, bounds, fractions, row), data(scores) + n * row,
+                   eligible.const_data_ptr<bool>() + n * row, form, exps, mutable_data(result) + n * row,
+                   reciprocal.data());
     }
   });
   if (stretch) {
-    float* c = mutable_data(found);
+    float* c = mutable_data(result);
     for (std::int64_t i = 0; i < batch * n; ++i) {
-      const float wide = stretched(c[i], stretch);
-      c[i] = wide < 0 ? 0 : wide > 1 ? 1 : wide;  // what is not a number stays so
+      const float unclipped = stretched(c[i], stretch);
+      c[i] = unclipped < 0 ? 0 : unclipped > 1 ? 1 : unclipped;  // propagates NaN
     }
   }
-  return found;
+  return result;
 }
 
-struct Decide : torch::autograd::Function<Decide> {
+struct Modulate : torch::autograd::Function<Modulate> {
   static Tensor forward(AutogradContext* context, const Tensor& scores, const Tensor& eligible, const Tensor& exists,
-                        const Tensor& spans, const Tensor& shares, std::int64_t form, double stretch) {
+                        const Tensor& bounds, const Tensor& fractions, std::int64_t form, double stretch) {
     at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({scores, eligible, exists, spans, shares});
+    context->save_for_backward({scores, eligible, exists, bounds, fractions});
     context->saved_data["form"] = form;
     context->saved_data["stretch"] = stretch;
-    return decide(scores, eligible, exists, spans, shares, static_cast<Form>(form), static_cast<float>(stretch));
+    return modulate(scores, eligible, exists, bounds, fractions, static_cast<Form>(form), static_cast<float>(stretch));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context, gradients);
+    const variable_list saved = saved_tensors(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &scores = saved[0], &exists = saved[2];
     const Form form = static_cast<Form>(context->saved_data["form"].toInt());
@@ -94,46 +96,50 @@ struct Decide : torch::autograd::Function<Decide> {
     const std::int64_t batch = scores.size(0), n = scores.size(1);
     const Tensor of_scores = at::empty_like(scores), of_exists = at::empty_like(exists);
     over_rows(batch, 128 * n, [&](std::int64_t first, std::int64_t last) {
-      Rivals rivals(n);
-      std::vector<float> inverse(n), chosen(n), of_left(n), of_right(n);
+      Exponentials exps(n);
+      std::vector<float> reciprocal(n), c(n), of_left(n), of_right(n);
       for (std::int64_t row = first; row < last; ++row) {
-        const Line line(exists, saved[3], saved[4], row);
+        const Intervals intervals(exists, saved[3], saved[4], row);
         const float *u = data(scores) + n * row, *g = data(gradient) + n * row;
         const bool* eligible = saved[1].const_data_ptr<bool>() + n * row;
         float* out = mutable_data(of_scores) + n * row;
-        decide_row(line, u, eligible, form, rivals, chosen.data(), inverse.data());
+        modulate_row(intervals, u, eligible, form, exps, c.data(), reciprocal.data());
         for (std::int64_t i = 0; i < n; ++i) {
-          const float wide = stretched(chosen[i], stretch);
-          const float given = wide < 0 || wide > 1 ? 0 : (1 + 2 * stretch) * g[i], own = given * chosen[i];
+          const float unclipped = stretched(c[i], stretch);
+          const float given = unclipped < 0 || unclipped > 1 ? 0 : (1 + 2 * stretch) * g[i];
+          const float weighted = given * c[i];
           if (form == PAPER) {
-            out[i] = own * (1 - chosen[i]);
-            of_left[i] = -own * rivals.left[i] * inverse[i];
-            of_right[i] = -own * rivals.right[i] * inverse[i];
+            out[i] = weighted * (1 - c[i]);
+            of_left[i] = -weighted * exps.left[i] * reciprocal[i];
+            of_right[i] = -weighted * exps.right[i] * reciprocal[i];
           } else {
-            out[i] = eligible[i] ? given * inverse[i] * (1 - chosen[i]) : 0;
-            of_left[i] = of_right[i] = -own * inverse[i];
+            out[i] = eligible[i] ? given * reciprocal[i] * (1 - c[i]) : 0;
+            of_left[i] = of_right[i] = -weighted * reciprocal[i];
           }
         }
-        OfExists sums(n, 1);
-        const Read from{form == PAPER ? u : rivals.strength.data(), 1};
+        ExistenceGradients sums(n, 1);
+        const Read from{form == PAPER ? u : exps.own.data(), 1};
         const Write to{out, 1};
-        neighbour_backward<LEFT>(line, Read{of_left.data(), 1}, from, to, sums.exists(0), sums.share(0, LEFT), 1);
-        neighbour_backward<RIGHT>(line, Read{of_right.data(), 1}, from, to, sums.exists(0), sums.share(0, RIGHT), 1);
+        neighbour_backward<LEFT>(intervals, Read{of_left.data(), 1}, from, to, sums.exists(0),
+                                 sums.fraction(0, LEFT), 1);
+        neighbour_backward<RIGHT>(intervals, Read{of_right.data(), 1}, from, to, sums.exists(0),
+                                  sums.fraction(0, RIGHT), 1);
         if (form == REFERENCE) {
-          for (std::int64_t i = 0; i < n; ++i) out[i] *= rivals.strength[i];
+          for (std::int64_t i = 0; i < n; ++i) out[i] *= exps.own[i];
         }
-        sums.into(line, mutable_data(of_exists) + n * row);
+        sums.reduce(intervals, mutable_data(of_exists) + n * row);
       }
     });
     return {of_scores, Tensor(), of_exists, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
-inline Tensor modulated(const Tensor& scores, const Tensor& eligible, const Tensor& exists, const Tensor& spans,
-                        const Tensor& shares, std::int64_t form, double stretch) {
-  for (const Tensor& given : {scores, eligible}) expect_fitting(given, exists);
-  if (recording({scores, exists})) return Decide::apply(scores, eligible, exists, spans, shares, form, stretch);
-  return decide(scores, eligible, exists, spans, shares, static_cast<Form>(form), static_cast<float>(stretch));
+// The operator: the same, recorded by autograd.
+inline Tensor modulated(const Tensor& scores, const Tensor& eligible, const Tensor& exists, const Tensor& bounds,
+                        const Tensor& fractions, std::int64_t form, double stretch) {
+  for (const Tensor& given : {scores, eligible}) check_shape(given, exists);
+  if (recording({scores, exists})) return Modulate::apply(scores, eligible, exists, bounds, fractions, form, stretch);
+  return modulate(scores, eligible, exists, bounds, fractions, static_cast<Form>(form), static_cast<float>(stretch));
 }
 
 }  // namespace crvnn

@@ -1,76 +1,85 @@
-// A score for every position from what stands in its window.
+// Scores [B, n] of positions from their windows [B, n, k]: a convolution, an activation and a linear map,
+//
+//   mixed = weight [window, untouched + left(c) (composed - untouched)] + bias        [B n, d]
+//   score = score_weight activation(mixed) + score_bias
+//
+// The features behind the window are affine in left(c), so their part of the convolution is offset + left(c) slope, with
+// two vectors [d] computed once per call. Weight gradients are deferred (weights.h).
 #pragma once
 
 #include <crvnn/activation.h>
 #include <crvnn/common.h>
-#include "windows.h"
 #include <crvnn/weights.h>
+
+#include "windows.h"
 
 namespace crvnn {
 
-// What the scorer's convolution has for features that go from "untouched" to "composed" with left(c).
+// The features of positions with left(c) = 1 and left(c) = 0 [f]; undefined if the scorer has none.
 struct Features {
   Tensor composed, untouched;
   bool any() const { return composed.defined(); }
 };
 
+// Scores [B, n]; for the backward pass mixed [B n, d] and slope [d].
 struct Scored {
   Tensor scores, mixed, slope;
 };
 
-// Convolution, its bias, the score's weights, its bias; and features if there are any.
+// Returns the features among the weights: convolution and its bias, score and its bias, then composed and untouched.
 inline Features features_of(at::TensorList weights) {
   return weights.size() > 4 ? Features{weights[4], weights[5]} : Features{};
 }
 
+// Returns the forward pass for windows [B, n, k] and left(c) [B, n].
 inline Scored score_windows(const Tensor& windows, const Tensor& left_c, at::TensorList weights, std::int64_t kind) {
   const Tensor &weight = weights[0], &bias = weights[1];
   const Features features = features_of(weights);
   const std::int64_t rows = left_c.numel(), k = windows.size(-1), d = weight.size(0);
-  Scored made{at::empty_like(left_c), at::empty({rows, d}, windows.options()), Tensor()};
+  Scored result{at::empty_like(left_c), at::empty({rows, d}, windows.options()), Tensor()};
   Tensor offset = bias;
   if (features.any()) {
-    const Tensor part = weight.narrow(1, k, weight.size(1) - k);
-    made.slope = part.mv(features.composed - features.untouched);
-    offset = at::addmv(bias, part, features.untouched);
+    const Tensor of_features = weight.narrow(1, k, weight.size(1) - k);
+    result.slope = of_features.mv(features.composed - features.untouched);
+    offset = at::addmv(bias, of_features, features.untouched);
   }
-  const Tensor score = weights[2].contiguous(), start = offset.contiguous(), given = windows.view({rows, k});
+  const Tensor score = weights[2].contiguous(), start = offset.contiguous(), matrix = windows.view({rows, k});
   const Tensor by_windows = transposed(weight.narrow(1, 0, k));
   const float* by = data(score);
-  const float first_score = weights[3].const_data_ptr<float>()[0];
-  const float* more = features.any() ? data(made.slope) : nullptr;
-  const float *how_far = data(left_c), *base = data(start);
-  float *x = mutable_data(made.mixed), *out = mutable_data(made.scores);
+  const float score_bias = weights[3].const_data_ptr<float>()[0];
+  const float* slopes = features.any() ? data(result.slope) : nullptr;
+  const float *all_left_c = data(left_c), *base = data(start);
+  float *x = mutable_data(result.mixed), *out = mutable_data(result.scores);
   Chunks(rows).each([&](std::int64_t, std::int64_t first, std::int64_t last) {
-    at::AutoDispatchBelowADInplaceOrView also_here;
-    Tensor mixed = part(made.mixed, first, last);
-    at::mm_out(mixed, part(given, first, last), by_windows);
+    at::AutoDispatchBelowADInplaceOrView below;
+    Tensor mixed = slice_rows(result.mixed, first, last);
+    at::mm_out(mixed, slice_rows(matrix, first, last), by_windows);
     std::vector<float> active(d);
     float* y = active.data();
     with_kind(kind, [&](auto known) {
       for (std::int64_t i = first; i < last; ++i) {
         float* xi = x + d * i;
-        const float far = more ? how_far[i] : 0;
+        const float left_c_i = slopes ? all_left_c[i] : 0;
         for (std::int64_t j = 0; j < d; ++j) xi[j] += base[j];
-        if (far != 0) {
-          for (std::int64_t j = 0; j < d; ++j) xi[j] += far * more[j];
+        if (left_c_i != 0) {
+          for (std::int64_t j = 0; j < d; ++j) xi[j] += left_c_i * slopes[j];
         }
 #pragma omp simd
         for (std::int64_t j = 0; j < d; ++j) y[j] = activated<known.value>(xi[j]).value;
         float sum = 0;
 #pragma omp simd reduction(+ : sum)
         for (std::int64_t j = 0; j < d; ++j) sum += by[j] * y[j];
-        out[i] = sum + first_score;
+        out[i] = sum + score_bias;
       }
     });
   });
-  return made;
+  return result;
 }
 
-// From all steps: the gradients of the weights of the convolution, its bias, the score's weights, its bias, and of both
-// features if there are any. The vectors are those of the score, the bias, the slope, and the score's bias.
-struct ScorerGathering : Gathering {
-  explicit ScorerGathering(const variable_list& weights)
+// The deferred gradients of the scorer's weights: the part of the convolution for windows as a matrix; in one array the
+// vectors score, bias, slope (d each) and score_bias (1). Those of the features follow from bias and slope.
+struct ScorerGradients : WeightGradients {
+  explicit ScorerGradients(const variable_list& weights)
       : weight(weights[0].tensor_data()),
         features{weights.size() > 4 ? weights[4].tensor_data() : Tensor(),
                  weights.size() > 4 ? weights[5].tensor_data() : Tensor()},
@@ -81,202 +90,204 @@ struct ScorerGathering : Gathering {
 
   std::int64_t inputs() const { return weight.size(1) - (features.any() ? features.composed.numel() : 0); }
 
-  Gathered begin() const override {
+  DeferredGradients start() const override {
     return {{{weight.size(0), inputs()}}, 3 * weight.size(0) + 1, weight.options()};
   }
 
-  variable_list finish(const Gathered& all) const override {
+  variable_list finish(const DeferredGradients& all) const override {
     const std::int64_t d = weight.size(0);
     const Tensor of_bias = all.vector(d, d), of_slope = all.vector(2 * d, d);
-    variable_list found{all.matrix(0), of_bias, all.vector(0, d).view(score), all.vector(3 * d, 1)};
+    variable_list gradients{all.matrix(0), of_bias, all.vector(0, d).view(score), all.vector(3 * d, 1)};
     if (features.any()) {
-      const Tensor part = weight.narrow(1, inputs(), features.composed.numel());
-      const Tensor of_part = at::outer(of_slope, features.composed - features.untouched);
-      found[0] = at::cat({found[0], of_part.addr_(of_bias, features.untouched)}, 1);
-      found.push_back(part.t().mv(of_slope));
-      found.push_back(part.t().mv(of_bias - of_slope));
+      const Tensor of_features = weight.narrow(1, inputs(), features.composed.numel());
+      const Tensor of_feature_weight = at::outer(of_slope, features.composed - features.untouched);
+      gradients[0] = at::cat({gradients[0], of_feature_weight.addr_(of_bias, features.untouched)}, 1);
+      gradients.push_back(of_features.t().mv(of_slope));
+      gradients.push_back(of_features.t().mv(of_bias - of_slope));
     }
-    return found;
+    return gradients;
   }
 };
 
-struct OfScored {
+struct ScoreGradients {
   Tensor windows, left_c;
 };
 
-// Backwards through score_windows. of_mixed [m, d] is written anew; it is for the gradient of the weights.
-inline OfScored score_windows_backward(const Tensor& gradient, const Tensor& windows, const Tensor& left_c,
-                                       const Tensor& weight, const Tensor& score_, const Tensor& mixed,
-                                       const Tensor& slope, std::int64_t kind, const Tensor& of_mixed,
-                                       Gathered& weights, bool frugal = false) {
+// The backward pass of score_windows. Writes of_mixed [m, d], which the deferred gradients need; returns the gradients of
+// the windows and of left(c).
+inline ScoreGradients score_windows_backward(const Tensor& gradient, const Tensor& windows, const Tensor& left_c,
+                                             const Tensor& weight, const Tensor& score_, const Tensor& mixed,
+                                             const Tensor& slope, std::int64_t kind, const Tensor& of_mixed,
+                                             DeferredGradients& weights, bool checkpointing = false) {
   const Tensor score = score_.contiguous();
   const std::int64_t rows = left_c.numel(), k = windows.size(-1), d = weight.size(0), blocks = blocks_of(rows);
   const Tensor of_left_c = slope.defined() ? at::empty_like(left_c) : Tensor();
-  const Tensor partial = at::empty({blocks, 3 * d + 1}, mixed.options());  // as in ScorerGathering
-  const float *g = data(gradient), *by = data(score), *x = data(mixed), *how_far = data(left_c);
-  const float* more = slope.defined() ? data(slope) : nullptr;
+  const Tensor partial = at::empty({blocks, 3 * d + 1}, mixed.options());  // the vectors of ScorerGradients
+  const float *g = data(gradient), *by = data(score), *x = data(mixed), *all_left_c = data(left_c);
+  const float* slopes = slope.defined() ? data(slope) : nullptr;
   float *to = mutable_data(of_mixed), *sums = mutable_data(partial);
-  float* of_how_far = more ? mutable_data(of_left_c) : nullptr;
-  const Tensor of_windows = room_for(windows.sizes(), windows.options(), frugal);
+  float* to_left_c = slopes ? mutable_data(of_left_c) : nullptr;
+  const Tensor of_windows = scratch(windows.sizes(), windows.options(), checkpointing);
   const Tensor flat = of_windows.view({rows, k}), by_mixed = weight.narrow(1, 0, k);
   Chunks(rows, BLOCK).each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    at::AutoDispatchBelowADInplaceOrView also_here;
+    at::AutoDispatchBelowADInplaceOrView below;
     with_kind(kind, [&](auto known) {
       for (std::int64_t i = begin; i < end; ++i) {
         float *of_score = sums + (3 * d + 1) * (i / BLOCK), *of_bias = of_score + d, *of_slope = of_bias + d;
         if (i % BLOCK == 0) std::fill(of_score, of_score + 3 * d + 1, 0.0f);
         const float* xi = x + d * i;
-        const float own = g[i], far = how_far[i];
+        const float own = g[i], left_c_i = all_left_c[i];
         float* out = to + d * i;
 #pragma omp simd
         for (std::int64_t j = 0; j < d; ++j) {
-          const Activated found = activated<known.value>(xi[j]);
-          of_score[j] += own * found.value;
-          out[j] = own * by[j] * found.slope;
+          const Activated act = activated<known.value>(xi[j]);
+          of_score[j] += own * act.value;
+          out[j] = own * by[j] * act.derivative;
           of_bias[j] += out[j];
         }
         of_slope[d] += own;
-        if (!more) continue;
+        if (!slopes) continue;
         float dot = 0;
 #pragma omp simd reduction(+ : dot)
         for (std::int64_t j = 0; j < d; ++j) {
-          of_slope[j] += far * out[j];
-          dot += more[j] * out[j];
+          of_slope[j] += left_c_i * out[j];
+          dot += slopes[j] * out[j];
         }
-        of_how_far[i] = dot;
+        to_left_c[i] = dot;
       }
     });
-    Tensor found = part(flat, begin, end);
-    at::mm_out(found, part(of_mixed, begin, end), by_mixed);
+    Tensor to_windows = slice_rows(flat, begin, end);
+    at::mm_out(to_windows, slice_rows(of_mixed, begin, end), by_mixed);
   });
-  weights.add_sums(partial, 0);
+  weights.accumulate_sums(partial, 0);
   return {of_windows, of_left_c};
 }
 
-inline void expect_windows(std::int64_t wide, const variable_list& weights) {
-  const std::int64_t wanted = weights[0].size(1) - (weights.size() > 4 ? weights[4].numel() : 0);
-  TORCH_CHECK(wide == wanted, "windows are ", wide, " numbers wide, not ", wanted);
+inline void check_window_width(std::int64_t width, const variable_list& weights) {
+  const std::int64_t expected = weights[0].size(1) - (weights.size() > 4 ? weights[4].numel() : 0);
+  TORCH_CHECK(width == expected, "windows have a width of ", width, ", the scorer expects ", expected);
 }
 
-inline variable_list listed(const Tensor& weight, const Tensor& bias, const Tensor& score, const Tensor& score_bias,
-                            const std::optional<Tensor>& composed, const std::optional<Tensor>& untouched) {
-  variable_list found{weight, bias, score, score_bias};
-  if (composed && untouched) found.insert(found.end(), {*composed, *untouched});
-  return found;
+inline variable_list weight_list(const Tensor& weight, const Tensor& bias, const Tensor& score, const Tensor& score_bias,
+                                 const std::optional<Tensor>& composed, const std::optional<Tensor>& untouched) {
+  variable_list weights{weight, bias, score, score_bias};
+  if (composed && untouched) weights.insert(weights.end(), {*composed, *untouched});
+  return weights;
 }
 
 struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
   static Tensor forward(AutogradContext* context, const Tensor& windows, const Tensor& left_c, at::TensorList weights,
-                        const c10::intrusive_ptr<Weights>& shared, std::int64_t kind) {
+                        const c10::intrusive_ptr<SharedWeights>& shared, std::int64_t kind) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const Scored made = score_windows(windows, left_c, weights, kind);
-    variable_list kept{windows, left_c, weights[0], weights[2], made.mixed, made.slope};
-    kept.insert(kept.end(), weights.begin() + 4, weights.end());  // features: nobody may change them until then
-    context->save_for_backward(kept);
+    const Scored result = score_windows(windows, left_c, weights, kind);
+    variable_list saved{windows, left_c, weights[0], weights[2], result.mixed, result.slope};
+    saved.insert(saved.end(), weights.begin() + 4, weights.end());  // features, so that autograd detects changes in place
+    context->save_for_backward(saved);
     context->saved_data["weights"] = c10::IValue::make_capsule(shared);
     context->saved_data["kind"] = kind;
-    return made.scores;
+    return result.scores;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context, gradients);
+    const variable_list saved = saved_tensors(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor &windows = saved[0], &mixed = saved[4];
-    const Place place(context, 2);
+    const StepGradients step(context, 2);
     const Tensor of_mixed = at::empty_like(mixed);
-    const OfScored of =
+    const ScoreGradients of =
         score_windows_backward(gradients[0].contiguous(), windows, saved[1], saved[2], saved[3], mixed, saved[5],
-                               context->saved_data["kind"].toInt(), of_mixed, *place);
-    (*place).add(0, of_mixed, windows.view({of_mixed.size(0), -1}));
-    variable_list found(2 + place.weights() + 2);
-    found[0] = of.windows;
-    found[1] = of.left_c;
-    return found;
+                               context->saved_data["kind"].toInt(), of_mixed, *step);
+    (*step).accumulate(0, of_mixed, windows.view({of_mixed.size(0), -1}));
+    variable_list of_inputs(2 + step.weights() + 2);
+    of_inputs[0] = of.windows;
+    of_inputs[1] = of.left_c;
+    return of_inputs;
   }
 };
 
-// Scores [B, n] from windows [B, n, k], and left(c) of the last step [B, n].
-inline Tensor scored(const Tensor& windows, const Tensor& left_c, const Tensor& weight, const Tensor& bias,
-                     const Tensor& score, const Tensor& score_bias, const std::optional<Tensor>& composed,
-                     const std::optional<Tensor>& untouched, std::int64_t kind) {
-  TORCH_CHECK(windows.numel() == left_c.numel() * windows.size(-1), "windows of the shape ", windows.sizes(),
-              " do not fit left(c) of the shape ", left_c.sizes());
-  const variable_list weights = listed(weight, bias, score, score_bias, composed, untouched);
-  expect_windows(windows.size(-1), weights);
+// Returns scores [B, n] for windows [B, n, k] and left(c) of the last step [B, n].
+inline Tensor window_scores(const Tensor& windows, const Tensor& left_c, const Tensor& weight, const Tensor& bias,
+                            const Tensor& score, const Tensor& score_bias, const std::optional<Tensor>& composed,
+                            const std::optional<Tensor>& untouched, std::int64_t kind) {
+  TORCH_CHECK(windows.numel() == left_c.numel() * windows.size(-1), "windows of shape ", windows.sizes(),
+              " do not fit left(c) of shape ", left_c.sizes());
+  const variable_list weights = weight_list(weight, bias, score, score_bias, composed, untouched);
+  check_window_width(windows.size(-1), weights);
   if (recording({windows, left_c}, weights)) {
-    const auto shared = weights_for<ScorerGathering>(weights);
+    const auto shared = shared_weights<ScorerGradients>(weights);
     return ScoreWindows::apply(windows, left_c, at::TensorList(shared->shared), shared, kind);
   }
   return score_windows(windows, left_c, weights, kind).scores;
 }
 
-// The same from the values [B, n, d] themselves, whose windows are made again in the backward pass: they are the largest
-// thing there is in a step, and writing them to memory takes longer than making them. Beside the scores [B, n], the
-// neighbours to the left [B, n, d], for others.
-struct ScoreAlong : torch::autograd::Function<ScoreAlong> {
+// The same from values [B, n, d]: their windows, the largest tensor of a step, are recomputed in the backward pass, which
+// is faster than keeping them in memory. Returns scores [B, n] and left(values) [B, n, d], which the cell needs as well.
+struct IntervalScores : torch::autograd::Function<IntervalScores> {
   static variable_list forward(AutogradContext* context, const Tensor& values, const Tensor& exists,
-                               const Tensor& spans, const Tensor& shares, std::int64_t reach, const Tensor& left_c,
-                               at::TensorList weights, const c10::intrusive_ptr<Weights>& shared, std::int64_t kind) {
+                               const Tensor& bounds, const Tensor& fractions, std::int64_t reach, const Tensor& left_c,
+                               at::TensorList weights, const c10::intrusive_ptr<SharedWeights>& shared,
+                               std::int64_t kind) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const auto [found, left] = windows(values, exists, spans, shares, reach);
-    const Scored made = score_windows(found, left_c, weights, kind);
-    variable_list kept{values, exists, spans, shares, left_c, weights[0], weights[2], made.mixed, made.slope};
-    kept.insert(kept.end(), weights.begin() + 4, weights.end());  // features: nobody may change them until then
-    context->save_for_backward(kept);
+    const auto [windows_, left] = windows(values, exists, bounds, fractions, reach);
+    const Scored result = score_windows(windows_, left_c, weights, kind);
+    variable_list saved{values, exists, bounds, fractions, left_c, weights[0], weights[2], result.mixed, result.slope};
+    saved.insert(saved.end(), weights.begin() + 4, weights.end());  // features, so that autograd detects changes in place
+    context->save_for_backward(saved);
     context->saved_data["weights"] = c10::IValue::make_capsule(shared);
     context->saved_data["reach"] = reach;
     context->saved_data["kind"] = kind;
-    context->saved_data["frugal"] = saving_memory();
+    context->saved_data["checkpointing"] = is_checkpointing();
     context->set_materialize_grads(false);
-    return {made.scores, left};
+    return {result.scores, left};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context, gradients);
+    const variable_list saved = saved_tensors(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor &values = saved[0], &exists = saved[1], &spans = saved[2], &shares = saved[3], &left_c = saved[4];
+    const Tensor &values = saved[0], &exists = saved[1], &bounds = saved[2], &fractions = saved[3], &left_c = saved[4];
     const std::int64_t reach = context->saved_data["reach"].toInt();
-    const Place place(context, 5);
-    variable_list given(4 + 1 + 1 + place.weights() + 2);
-    if (!gradients[0].defined()) {  // nobody asks about the scores
-      const Tensor found = std::get<0>(windows(values, exists, spans, shares, reach));
-      std::tie(given[0], given[1]) =
-          windows_backward(found, exists, spans, shares, reach, at::zeros_like(found), gradients[1]);
-      return given;
+    const StepGradients step(context, 5);
+    variable_list of_inputs(4 + 1 + 1 + step.weights() + 2);
+    if (!gradients[0].defined()) {  // the loss does not depend on the scores
+      const Tensor windows_ = std::get<0>(windows(values, exists, bounds, fractions, reach));
+      std::tie(of_inputs[0], of_inputs[1]) =
+          windows_backward(windows_, exists, bounds, fractions, reach, at::zeros_like(windows_), gradients[1]);
+      return of_inputs;
     }
-    Gathered& weights = *place;
-    const bool frugal = context->saved_data["frugal"].toBool();
-    const variable_list room = weights.room(left_c.numel(), frugal);
-    const Tensor &of_mixed = room[0], found = room[1].view({left_c.size(0), left_c.size(1), -1});
-    make_windows(values, exists, spans, shares, reach, found, Tensor());
-    const OfScored of =
-        score_windows_backward(gradients[0].contiguous(), found, left_c, saved[5], saved[6], saved[7], saved[8],
-                               context->saved_data["kind"].toInt(), of_mixed, weights, frugal);
-    std::tie(given[0], given[1]) =
-        windows_backward(found, exists, spans, shares, reach, of.windows, gradients[1]);
-    given[5] = of.left_c;
-    if (frugal) weights.settle(false);
-    return given;
+    DeferredGradients& weights = *step;
+    const bool checkpointing = context->saved_data["checkpointing"].toBool();
+    const variable_list appended = weights.append(left_c.numel(), checkpointing);
+    const Tensor &of_mixed = appended[0], windows_ = appended[1].view({left_c.size(0), left_c.size(1), -1});
+    make_windows(values, exists, bounds, fractions, reach, windows_, Tensor());
+    const ScoreGradients of =
+        score_windows_backward(gradients[0].contiguous(), windows_, left_c, saved[5], saved[6], saved[7], saved[8],
+                               context->saved_data["kind"].toInt(), of_mixed, weights, checkpointing);
+    std::tie(of_inputs[0], of_inputs[1]) =
+        windows_backward(windows_, exists, bounds, fractions, reach, of.windows, gradients[1]);
+    of_inputs[5] = of.left_c;
+    if (checkpointing) weights.flush(false);
+    return of_inputs;
   }
 };
 
-inline std::tuple<Tensor, Tensor> scored_along(const Tensor& values, const Tensor& exists, const Tensor& spans,
-                                               const Tensor& shares, std::int64_t reach, const Tensor& left_c,
-                                               const Tensor& weight, const Tensor& bias, const Tensor& score,
-                                               const Tensor& score_bias, const std::optional<Tensor>& composed,
-                                               const std::optional<Tensor>& untouched, std::int64_t kind) {
-  const variable_list weights = listed(weight, bias, score, score_bias, composed, untouched);
-  expect_window(values, exists, reach);
-  expect_fitting(left_c, exists);
-  expect_windows((2 * reach + 1) * values.size(2), weights);
+// The operator of IntervalScores.
+inline std::tuple<Tensor, Tensor> interval_scores(const Tensor& values, const Tensor& exists, const Tensor& bounds,
+                                                  const Tensor& fractions, std::int64_t reach, const Tensor& left_c,
+                                                  const Tensor& weight, const Tensor& bias, const Tensor& score,
+                                                  const Tensor& score_bias, const std::optional<Tensor>& composed,
+                                                  const std::optional<Tensor>& untouched, std::int64_t kind) {
+  const variable_list weights = weight_list(weight, bias, score, score_bias, composed, untouched);
+  check_window(values, exists, reach);
+  check_shape(left_c, exists);
+  check_window_width((2 * reach + 1) * values.size(2), weights);
   if (recording({values, exists, left_c}, weights)) {
-    const auto shared = weights_for<ScorerGathering>(weights);
-    const variable_list found =
-        ScoreAlong::apply(values, exists, spans, shares, reach, left_c, at::TensorList(shared->shared), shared, kind);
-    return {found[0], found[1]};
+    const auto shared = shared_weights<ScorerGradients>(weights);
+    const variable_list results = IntervalScores::apply(values, exists, bounds, fractions, reach, left_c,
+                                                        at::TensorList(shared->shared), shared, kind);
+    return {results[0], results[1]};
   }
-  const auto [found, left] = windows(values, exists, spans, shares, reach);
-  return {score_windows(found, left_c, weights, kind).scores, left};
+  const auto [windows_, left] = windows(values, exists, bounds, fractions, reach);
+  return {score_windows(windows_, left_c, weights, kind).scores, left};
 }
 
 }  // namespace crvnn

@@ -1,89 +1,94 @@
-// From decisions c to left(c) and what exists then, where neighbours are intervals.
+// The transition of a step, where neighbours are intervals: from decisions c to left(c) and existence e (1 - c), in one
+// pass over each sequence [B, n].
 #pragma once
 
 #include "intervals.h"
 
 namespace crvnn {
 
-// One step's decisions c [B, n], with nothing where a position is not eligible; left(c), with nothing where there is no
-// token; and what exists then, e (1 - c).
-inline std::tuple<Tensor, Tensor, Tensor> advanced(const Tensor& compose, const Tensor& exists, const Tensor& eligible,
-                                                   const Tensor& tokens, const Tensor& along, const Tensor& spans,
-                                                   const Tensor& shares) {
+// Returns c, 0 where a position is not eligible; left(c), 0 where it is not a token; and e (1 - c); [B, n] each. The
+// intervals are those of interval_exists, the tensor that the neighbourhood was made from; it has a gradient of its own.
+inline std::tuple<Tensor, Tensor, Tensor> next_state(const Tensor& given_c, const Tensor& exists, const Tensor& eligible,
+                                                     const Tensor& tokens, const Tensor& interval_exists,
+                                                     const Tensor& bounds, const Tensor& fractions) {
   const std::int64_t batch = exists.size(0), n = exists.size(1);
-  const Tensor chosen = at::empty_like(exists), left_c = at::empty_like(exists), after = at::empty_like(exists);
+  const Tensor masked_c = at::empty_like(exists), left_c = at::empty_like(exists), after = at::empty_like(exists);
   over_rows(batch, 16 * n, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = first; row < last; ++row) {
-      const float *from = data(compose) + n * row, *e = data(exists) + n * row;
-      const bool* may = eligible.const_data_ptr<bool>() + n * row;
-      const bool* token = tokens.const_data_ptr<bool>() + n * row;
-      float *c = mutable_data(chosen) + n * row, *g = mutable_data(left_c) + n * row;
+      const float *from = data(given_c) + n * row, *e = data(exists) + n * row;
+      const bool* is_eligible = eligible.const_data_ptr<bool>() + n * row;
+      const bool* is_token = tokens.const_data_ptr<bool>() + n * row;
+      float *c = mutable_data(masked_c) + n * row, *g = mutable_data(left_c) + n * row;
       float* left = mutable_data(after) + n * row;
-      for (std::int64_t i = 0; i < n; ++i) c[i] = may[i] ? from[i] : 0;
-      neighbour<LEFT>(Line(along, spans, shares, row), Read{c, 1}, Write{g, 1}, 1);
+      for (std::int64_t i = 0; i < n; ++i) c[i] = is_eligible[i] ? from[i] : 0;
+      neighbour<LEFT>(Intervals(interval_exists, bounds, fractions, row), Read{c, 1}, Write{g, 1}, 1);
       for (std::int64_t i = 0; i < n; ++i) {
-        g[i] = token[i] ? g[i] : 0;
+        g[i] = is_token[i] ? g[i] : 0;
         left[i] = e[i] - e[i] * c[i];
       }
     }
   });
-  return {chosen, left_c, after};
+  return {masked_c, left_c, after};
 }
 
-struct Advance : torch::autograd::Function<Advance> {
-  static variable_list forward(AutogradContext* context, const Tensor& compose, const Tensor& exists,
-                               const Tensor& eligible, const Tensor& tokens, const Tensor& along, const Tensor& spans,
-                               const Tensor& shares) {
+struct Transition : torch::autograd::Function<Transition> {
+  static variable_list forward(AutogradContext* context, const Tensor& given_c, const Tensor& exists,
+                               const Tensor& eligible, const Tensor& tokens, const Tensor& interval_exists,
+                               const Tensor& bounds, const Tensor& fractions) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const auto [chosen, left_c, after] = advanced(compose, exists, eligible, tokens, along, spans, shares);
-    context->save_for_backward({chosen, exists, eligible, tokens, along, spans, shares});
+    const auto [masked_c, left_c, after] =
+        next_state(given_c, exists, eligible, tokens, interval_exists, bounds, fractions);
+    context->save_for_backward({masked_c, exists, eligible, tokens, interval_exists, bounds, fractions});
     context->set_materialize_grads(false);
-    return {chosen, left_c, after};
+    return {masked_c, left_c, after};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context, gradients);
+    const variable_list saved = saved_tensors(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor &chosen = saved[0], &exists = saved[1], &along = saved[4];
+    const Tensor &masked_c = saved[0], &exists = saved[1], &interval_exists = saved[4];
     const std::int64_t batch = exists.size(0), n = exists.size(1);
     const auto given = [&](std::size_t i) {
       return gradients[i].defined() ? gradients[i].contiguous() : at::zeros_like(exists);
     };
-    const Tensor of_chosen = given(0), of_left_c = given(1), of_after = given(2);
-    const Tensor of_compose = at::empty_like(exists), of_exists = at::empty_like(exists);
-    const Tensor of_along = at::empty_like(exists);
+    const Tensor of_masked_c = given(0), of_left_c = given(1), of_after = given(2);
+    const Tensor of_c = at::empty_like(exists), of_exists = at::empty_like(exists);
+    const Tensor of_interval_exists = at::empty_like(exists);
     over_rows(batch, 32 * n, [&](std::int64_t first, std::int64_t last) {
       std::vector<float> masked(n);
       for (std::int64_t row = first; row < last; ++row) {
-        const Line line(along, saved[5], saved[6], row);
-        const float *c = data(chosen) + n * row, *e = data(exists) + n * row, *left = data(of_after) + n * row;
-        const float *direct = data(of_chosen) + n * row, *g = data(of_left_c) + n * row;
-        const bool* may = saved[2].const_data_ptr<bool>() + n * row;
-        const bool* token = saved[3].const_data_ptr<bool>() + n * row;
-        float *to = mutable_data(of_compose) + n * row, *to_exists = mutable_data(of_exists) + n * row;
+        const Intervals intervals(interval_exists, saved[5], saved[6], row);
+        const float *c = data(masked_c) + n * row, *e = data(exists) + n * row, *left = data(of_after) + n * row;
+        const float *direct = data(of_masked_c) + n * row, *g = data(of_left_c) + n * row;
+        const bool* is_eligible = saved[2].const_data_ptr<bool>() + n * row;
+        const bool* is_token = saved[3].const_data_ptr<bool>() + n * row;
+        float *to = mutable_data(of_c) + n * row, *to_exists = mutable_data(of_exists) + n * row;
         for (std::int64_t i = 0; i < n; ++i) {
-          masked[i] = token[i] ? g[i] : 0;
+          masked[i] = is_token[i] ? g[i] : 0;
           to[i] = direct[i] - left[i] * e[i];
           to_exists[i] = left[i] - left[i] * c[i];
         }
-        OfExists sums(n, 1);
-        neighbour_backward<LEFT>(line, Read{masked.data(), 1}, Read{c, 1}, Write{to, 1}, sums.exists(0),
-                                 sums.share(0, LEFT), 1);
-        sums.into(line, mutable_data(of_along) + n * row);
-        for (std::int64_t i = 0; i < n; ++i) to[i] = may[i] ? to[i] : 0;
+        ExistenceGradients sums(n, 1);
+        neighbour_backward<LEFT>(intervals, Read{masked.data(), 1}, Read{c, 1}, Write{to, 1}, sums.exists(0),
+                                 sums.fraction(0, LEFT), 1);
+        sums.reduce(intervals, mutable_data(of_interval_exists) + n * row);
+        for (std::int64_t i = 0; i < n; ++i) to[i] = is_eligible[i] ? to[i] : 0;
       }
     });
-    return {of_compose, of_exists, Tensor(), Tensor(), of_along, Tensor(), Tensor()};
+    return {of_c, of_exists, Tensor(), Tensor(), of_interval_exists, Tensor(), Tensor()};
   }
 };
 
-inline std::tuple<Tensor, Tensor, Tensor> advance(const Tensor& compose, const Tensor& exists, const Tensor& eligible,
-                                                  const Tensor& tokens, const Tensor& along, const Tensor& spans,
-                                                  const Tensor& shares) {
-  for (const Tensor& given : {compose, exists, eligible, tokens}) expect_fitting(given, along);
-  if (!recording({compose, exists, along})) return advanced(compose, exists, eligible, tokens, along, spans, shares);
-  const variable_list found = Advance::apply(compose, exists, eligible, tokens, along, spans, shares);
-  return {found[0], found[1], found[2]};
+// The operator: the same, recorded by autograd.
+inline std::tuple<Tensor, Tensor, Tensor> transition(const Tensor& given_c, const Tensor& exists, const Tensor& eligible,
+                                                     const Tensor& tokens, const Tensor& interval_exists,
+                                                     const Tensor& bounds, const Tensor& fractions) {
+  for (const Tensor& given : {given_c, exists, eligible, tokens}) check_shape(given, interval_exists);
+  if (!recording({given_c, exists, interval_exists})) {
+    return next_state(given_c, exists, eligible, tokens, interval_exists, bounds, fractions);
+  }
+  const variable_list next = Transition::apply(given_c, exists, eligible, tokens, interval_exists, bounds, fractions);
+  return {next[0], next[1], next[2]};
 }
 
 }  // namespace crvnn

@@ -1,28 +1,28 @@
-// Windows: the values between those of their neighbours to both sides.
+// Windows of soft neighbours: left_r ... left_1, self, right_1 ... right_r concatenated [B, n, (2 r + 1) d], where left_m
+// is left applied m times. Each side is a chain of neighbour kernels over groups of channels.
 #pragma once
 
 #include "intervals.h"
 
 namespace crvnn {
 
-// The values [B, n, d] between those of their neighbours up to a reach r, side by side [B, n, (2 r + 1) d]; and their
-// neighbours to the left once more by themselves [B, n, d], if these are wanted.
-inline void make_windows(const Tensor& values, const Tensor& exists, const Tensor& spans, const Tensor& shares,
-                         std::int64_t reach, const Tensor& found, const Tensor& left) {
+// Writes the windows of values [B, n, d] to windows_ [B, n, (2 r + 1) d], and left(values) to left [B, n, d] if defined.
+inline void make_windows(const Tensor& values, const Tensor& exists, const Tensor& bounds, const Tensor& fractions,
+                         std::int64_t reach, const Tensor& windows_, const Tensor& left) {
   const std::int64_t batch = values.size(0), n = values.size(1), d = values.size(2), all = (2 * reach + 1) * d;
-  // One thread for each side: what it writes of a position then lies together.
+  // One task per side of a sequence: each writes contiguous channels of a position.
   over_rows(2 * batch, n * d * (reach + 1), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t k = first; k < last; ++k) {
       const std::int64_t row = k / 2;
-      const Line line(exists, spans, shares, row);
+      const Intervals intervals(exists, bounds, fractions, row);
       for (std::int64_t channel = 0; channel < d; channel += CHANNELS) {
         const std::int64_t width = std::min(CHANNELS, d - channel);
         const Read from{data(values) + row * n * d + channel, d};
-        const Write to{mutable_data(found) + row * n * all + reach * d + channel, all};
+        const Write to{mutable_data(windows_) + row * n * all + reach * d + channel, all};
         if (k % 2 == LEFT) {
           for (std::int64_t m = 1; m <= reach; ++m) {
             const Read before = m == 1 ? from : Read{to.first - (m - 1) * d, all};
-            neighbour<LEFT>(line, before, to.from(-m * d), width);
+            neighbour<LEFT>(intervals, before, to.from(-m * d), width);
           }
           if (!left.defined()) continue;
           const Write one{mutable_data(left) + row * n * d + channel, d};
@@ -31,7 +31,7 @@ inline void make_windows(const Tensor& values, const Tensor& exists, const Tenso
           for (std::int64_t i = 0; i < n; ++i) std::copy_n(from[i], width, to[i]);
           for (std::int64_t m = 1; m <= reach; ++m) {
             const Read before = m == 1 ? from : Read{to.first + (m - 1) * d, all};
-            neighbour<RIGHT>(line, before, to.from(m * d), width);
+            neighbour<RIGHT>(intervals, before, to.from(m * d), width);
           }
         }
       }
@@ -39,87 +39,90 @@ inline void make_windows(const Tensor& values, const Tensor& exists, const Tenso
   });
 }
 
-inline std::tuple<Tensor, Tensor> windows(const Tensor& values, const Tensor& exists, const Tensor& spans,
-                                          const Tensor& shares, std::int64_t reach) {
+// Returns the windows and left(values).
+inline std::tuple<Tensor, Tensor> windows(const Tensor& values, const Tensor& exists, const Tensor& bounds,
+                                          const Tensor& fractions, std::int64_t reach) {
   const std::int64_t batch = values.size(0), n = values.size(1), d = values.size(2);
-  const Tensor found = room_for({batch, n, (2 * reach + 1) * d}, values.options(), saving_memory());
+  const Tensor windows_ = scratch({batch, n, (2 * reach + 1) * d}, values.options(), is_checkpointing());
   const Tensor left = at::empty_like(values);
-  make_windows(values, exists, spans, shares, reach, found, left);
-  return {found, left};
+  make_windows(values, exists, bounds, fractions, reach, windows_, left);
+  return {windows_, left};
 }
 
-inline void expect_window(const Tensor& values, const Tensor& exists, std::int64_t reach) {
-  expect_fitting(values, exists);
-  TORCH_CHECK(values.dim() == 3 && reach > 0, "a window is of vectors, and reaches somewhere");
+inline void check_window(const Tensor& values, const Tensor& exists, std::int64_t reach) {
+  check_shape(values, exists);
+  TORCH_CHECK(values.dim() == 3 && reach > 0, "a window needs values [B, n, d] and a reach above 0, got ",
+              values.sizes(), " and ", reach);
 }
 
-// Backwards through the neighbours of a window to one side, from the furthest on: to += what concerns the values.
+// The backward pass of one side of a window, from the farthest neighbours inwards: adds to the gradient of the values.
 template <Side side>
-void side_backward(const Line& line, std::int64_t reach, std::int64_t d, const Read& values, const Read& of,
-                   const Read& more, const Write& to, OfExists& sums, std::int64_t group, std::int64_t width) {
-  std::vector<float> one(line.n * width), two(line.n * width);
-  Write room{one.data(), width}, other{two.data(), width};
-  const auto part = [&](std::int64_t m) { return (side == LEFT ? reach - m : reach + m) * d; };
-  // The gradient that the neighbours m steps away have of their own: in the window, and once more by themselves.
+void side_backward(const Intervals& intervals, std::int64_t reach, std::int64_t d, const Read& values,
+                   const Read& of_window_rows, const Read& of_left_rows, const Write& to, ExistenceGradients& sums,
+                   std::int64_t group, std::int64_t width) {
+  std::vector<float> one(intervals.n * width), two(intervals.n * width);
+  Write buffer{one.data(), width}, other{two.data(), width};
+  const auto channel_of = [&](std::int64_t m) { return (side == LEFT ? reach - m : reach + m) * d; };
+  // The gradient of left_m or right_m itself: from the window, and for m = 1 also from left(values).
   const auto own = [&](std::int64_t m, const Write& into) {
-    for (std::int64_t i = 0; i < line.n; ++i) {
-      std::copy_n(of.from(part(m))[i], width, into[i]);
-      if (m == 1 && more.first) {
-        for (std::int64_t c = 0; c < width; ++c) into[i][c] += more[i][c];
+    for (std::int64_t i = 0; i < intervals.n; ++i) {
+      std::copy_n(of_window_rows.from(channel_of(m))[i], width, into[i]);
+      if (m == 1 && of_left_rows.first) {
+        for (std::int64_t c = 0; c < width; ++c) into[i][c] += of_left_rows[i][c];
       }
     }
     return Read{into.first, width};
   };
-  Read gradient = reach == 1 && more.first ? own(1, other) : of.from(part(reach));
+  Read gradient = reach == 1 && of_left_rows.first ? own(1, other) : of_window_rows.from(channel_of(reach));
   for (std::int64_t m = reach - 1; m >= 0; --m) {
-    const Write into = m > 0 ? room : to;
+    const Write into = m > 0 ? buffer : to;
     if (m > 0) own(m, into);
-    neighbour_backward<side>(line, gradient, values.from(part(m)), into, sums.exists(group), sums.share(group, side),
-                             width);
-    gradient = Read{into.first, into.apart};
-    std::swap(room, other);
+    neighbour_backward<side>(intervals, gradient, values.from(channel_of(m)), into, sums.exists(group),
+                             sums.fraction(group, side), width);
+    gradient = Read{into.first, into.stride};
+    std::swap(buffer, other);
   }
 }
 
-// Backwards, from the window itself and the gradients of both: those of the values, and of what exists.
-inline std::tuple<Tensor, Tensor> windows_backward(const Tensor& found, const Tensor& exists, const Tensor& spans,
-                                                   const Tensor& shares, std::int64_t reach, const Tensor& of_window,
+// Returns the gradients of values [B, n, d] and of existence [B, n], from the windows and the gradients of both results.
+inline std::tuple<Tensor, Tensor> windows_backward(const Tensor& windows_, const Tensor& exists, const Tensor& bounds,
+                                                   const Tensor& fractions, std::int64_t reach, const Tensor& of_window,
                                                    Tensor of_left) {
-  const std::int64_t batch = found.size(0), n = found.size(1), all = found.size(2), d = all / (2 * reach + 1);
+  const std::int64_t batch = windows_.size(0), n = windows_.size(1), all = windows_.size(2), d = all / (2 * reach + 1);
   if (of_left.defined() && of_left.stride(2) != 1) of_left = of_left.contiguous();
-  const Tensor of_values = at::empty({batch, n, d}, found.options()), of_exists = at::empty_like(exists);
-  std::vector<OfExists> partial(batch, OfExists(n, (d + CHANNELS - 1) / CHANNELS));
+  const Tensor of_values = at::empty({batch, n, d}, windows_.options()), of_exists = at::empty_like(exists);
+  std::vector<ExistenceGradients> partial(batch, ExistenceGradients(n, (d + CHANNELS - 1) / CHANNELS));
   const auto work = [&](std::int64_t row, std::int64_t group, std::int64_t channel, std::int64_t width) {
-    const Line line(exists, spans, shares, row);
-    const Read values{data(found) + row * n * all + channel, all};
-    const Read of{data(of_window) + row * n * all + channel, all};
+    const Intervals intervals(exists, bounds, fractions, row);
+    const Read values{data(windows_) + row * n * all + channel, all};
+    const Read of_window_rows{data(of_window) + row * n * all + channel, all};
     const Write to{mutable_data(of_values) + row * n * d + channel, d};
-    for (std::int64_t i = 0; i < n; ++i) std::copy_n(of.from(reach * d)[i], width, to[i]);
+    for (std::int64_t i = 0; i < n; ++i) std::copy_n(of_window_rows.from(reach * d)[i], width, to[i]);
     const Read none{nullptr, 0};
-    const Read more =
+    const Read of_left_rows =
         of_left.defined() ? Read{data(of_left) + row * of_left.stride(0) + channel, of_left.stride(1)} : none;
-    side_backward<LEFT>(line, reach, d, values, of, more, to, partial[row], group, width);
-    side_backward<RIGHT>(line, reach, d, values, of, none, to, partial[row], group, width);
+    side_backward<LEFT>(intervals, reach, d, values, of_window_rows, of_left_rows, to, partial[row], group, width);
+    side_backward<RIGHT>(intervals, reach, d, values, of_window_rows, none, to, partial[row], group, width);
   };
-  over_groups(batch, n, d, 4 * reach + 2, work, [&](std::int64_t row) {
-    partial[row].into(Line(exists, spans, shares, row), mutable_data(of_exists) + n * row);
+  over_channel_groups(batch, n, d, 4 * reach + 2, work, [&](std::int64_t row) {
+    partial[row].reduce(Intervals(exists, bounds, fractions, row), mutable_data(of_exists) + n * row);
   });
   return {of_values, of_exists};
 }
 
 struct Windows : torch::autograd::Function<Windows> {
   static variable_list forward(AutogradContext* context, const Tensor& values, const Tensor& exists,
-                               const Tensor& spans, const Tensor& shares, std::int64_t reach) {
+                               const Tensor& bounds, const Tensor& fractions, std::int64_t reach) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const auto [found, left] = windows(values, exists, spans, shares, reach);
-    context->save_for_backward({found, exists, spans, shares});
+    const auto [windows_, left] = windows(values, exists, bounds, fractions, reach);
+    context->save_for_backward({windows_, exists, bounds, fractions});
     context->saved_data["reach"] = reach;
     context->set_materialize_grads(false);
-    return {found, left};
+    return {windows_, left};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_by(context, gradients);
+    const variable_list saved = saved_tensors(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor of_window = gradients[0].defined() ? gradients[0].contiguous() : at::zeros_like(saved[0]);
     const auto [of_values, of_exists] = windows_backward(
@@ -128,12 +131,13 @@ struct Windows : torch::autograd::Function<Windows> {
   }
 };
 
-inline std::tuple<Tensor, Tensor> window(const Tensor& values, const Tensor& exists, const Tensor& spans,
-                                         const Tensor& shares, std::int64_t reach) {
-  expect_window(values, exists, reach);
-  if (!recording({values, exists})) return windows(values, exists, spans, shares, reach);
-  const variable_list found = Windows::apply(values, exists, spans, shares, reach);
-  return {found[0], found[1]};
+// The operator: the same, recorded by autograd.
+inline std::tuple<Tensor, Tensor> window(const Tensor& values, const Tensor& exists, const Tensor& bounds,
+                                         const Tensor& fractions, std::int64_t reach) {
+  check_window(values, exists, reach);
+  if (!recording({values, exists})) return windows(values, exists, bounds, fractions, reach);
+  const variable_list results = Windows::apply(values, exists, bounds, fractions, reach);
+  return {results[0], results[1]};
 }
 
 }  // namespace crvnn

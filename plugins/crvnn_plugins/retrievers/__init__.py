@@ -1,1 +1,1 @@
-"""Retrievers: one relaxation of "the closest existing neighbour" a file."""
+"""Retrievers, one per module: relaxations of "the closest existing neighbour" (Eqs. 5 and 6)."""

@@ -1,4 +1,4 @@
-"""Eqs. 5 and 6 written out as n x n matrices: slow, plain, and the twins of the linear-time retrievers."""
+"""Eqs. 5 and 6 as dense n x n matrices: the definitions that the linear-time retrievers are tested against."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from crvnn_plugins.retrievers.precision import prefix_sums
 
 
 class AdhocDense(Retriever):
-    """Eq. 5 as matrices."""
+    """Eq. 5 as dense matrices."""
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
         return adhoc_matrices(exists * mask)
 
 
 class LogSpaceDense(Retriever):
-    """Eq. 6 as it stands in the paper.
+    """Eq. 6 as dense matrices, as the paper has it.
 
     :param guard: added to 1 - e, so that the logarithm stays finite.
     """
@@ -39,44 +39,46 @@ class LogSpaceDense(Retriever):
 
 
 def adhoc_matrices(exists: Tensor) -> MatrixNeighbourhood:
-    """p_ij of Eq. 5 to both sides [B, n, n].
+    """The matrices p_ij of Eq. 5 for left and right [B, n, n].
 
-    With E the prefix sums of e, p_ij = min(1, E_j - E_i) - min(1, E_{j-1} - E_i) for j > i. One matrix of
-    min(1, E_b - E_a) for a < b has all that both sides need.
+    With E the prefix sums of e, p_ij = min(1, E_j - E_i) - min(1, E_{j-1} - E_i) for j > i. Both
+    sides are differences of one matrix min(1, E_b - E_a), a < b.
     """
     to_left, to_right = _AdhocMatrices.apply(exists)  # type: ignore[no-untyped-call]
     return MatrixNeighbourhood(to_left, to_right)
 
 
 class _AdhocMatrices(torch.autograd.Function):
-    """Both matrices at once, and their gradient without a matrix for every slice."""
+    """Both matrices from one, with a backward pass that needs one matrix instead of one per slice."""
 
     @staticmethod
     def forward(ctx: Any, exists: Tensor) -> tuple[Tensor, Tensor]:
         line = prefix_sums(wide(exists))
         gap = line.unsqueeze(1) - line.unsqueeze(2)  # E_b - E_a [B, n + 1, n + 1]
-        gap = gap.to(at_least_float32(exists).dtype)  # not before: short differences of long sums
-        ctx.save_for_backward(gap <= 1)  # at a kink, the side on which existence falls
-        ctx.kind = exists.dtype
-        found = gap.clamp_(0, 1)
-        between = found[:, 1:, :-1]
-        return (found[:, :-1, :-1] - between).transpose(1, 2), found[:, 1:, 1:] - between
+        gap = gap.to(
+            at_least_float32(exists).dtype
+        )  # after subtracting: sums need float64, differences do not
+        ctx.save_for_backward(gap <= 1)  # at a kink, the one-sided derivative for decreasing e
+        ctx.dtype = exists.dtype
+        clipped = gap.clamp_(0, 1)
+        between = clipped[:, 1:, :-1]
+        return (clipped[:, :-1, :-1] - between).transpose(1, 2), clipped[:, 1:, 1:] - between
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_left: Tensor, of_right: Tensor) -> tuple[Tensor]:
         (within,) = ctx.saved_tensors
-        backwards = of_left.transpose(1, 2)
+        of_left = of_left.transpose(1, 2)
         of_gap = pad(of_right, (1, 0, 1, 0))
-        of_gap[:, 1:, :-1] -= of_right + backwards
-        of_gap[:, :-1, :-1] += backwards
+        of_gap[:, 1:, :-1] -= of_right + of_left
+        of_gap[:, :-1, :-1] += of_left
         of_gap = of_gap.triu_(1).mul_(within)
         of_line = wide(of_gap.sum(1) - of_gap.sum(2))[:, 1:]
-        return (of_line.flip(1).cumsum(1).flip(1).to(ctx.kind),)  # e_j is in every E from j on
+        return (of_line.flip(1).cumsum(1).flip(1).to(ctx.dtype),)  # E_k contains e_j for all k >= j
 
 
 def _log_space(exists: Tensor, guard: float) -> Tensor:
-    """p_ij of Eq. 6 [B, n, n]."""
+    """The matrix p_ij of Eq. 6 for the right side [B, n, n]."""
     n = exists.shape[1]
     log_absent = torch.log(1 - exists + guard).unsqueeze(1).expand(-1, n, -1).triu(1)
     between = log_absent.cumsum(2) - log_absent  # sum of log(1 - e_l) for l = i+1 .. j-1

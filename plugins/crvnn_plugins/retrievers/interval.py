@@ -1,4 +1,4 @@
-"""Eq. 5 in linear time: each neighbourhood is an interval of length 1 on a line.
+"""Eq. 5 in linear time: soft neighbours are intervals of length 1 over the prefix sums of existence.
 
 The derivation stands in docs/explanation/linear-time.md.
 """
@@ -21,20 +21,20 @@ from crvnn_plugins.retrievers.dense import adhoc_matrices
 from crvnn_plugins.retrievers.precision import prefix_sums
 from crvnn_plugins.retrievers.runs import BlockSums, Runs, Segments, block_weights, first_rows, unit_weights
 
-#: Steps of the fixed-point line to one unit of existence: float32 probabilities fit exactly down to 2**-16.
+#: 1.0 in fixed point: float32 probabilities of at least 2**-16 are represented exactly.
 _UNIT = 1 << 40
 
 
 class Adhoc(Retriever):
-    """Takes existence from the nearest positions until one whole position has been found (Eq. 5).
+    """Weights the nearest positions by existence until the weights sum to 1 (Eq. 5), in linear time.
 
-    :param accumulate: how long sums are kept exact: in ``float64``, or as ``float32-pairs`` for devices
-        that have no float64; ``auto`` chooses by the device.
-    :param small: sequences of up to so many positions are retrieved with matrices, which is quicker there (unless
-        native kernels are in use).
+    :param accumulate: the precision of prefix sums: ``float64``, or ``float32-pairs`` for devices without float64;
+        ``auto`` chooses by the device.
+    :param small: up to this many positions dense matrices are used, which are faster there (unless native kernels
+        are in use).
     """
 
-    live_settings = ()  # both change how it is computed, and not what
+    live_settings = ()  # both change the computation, not its result
 
     def __init__(
         self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto", small: int = 448
@@ -52,22 +52,22 @@ class Adhoc(Retriever):
 
 @operation(PARTS)
 def intervals(exists: Tensor, mask: Tensor, accumulate: str, small: int) -> Neighbourhood:
-    """The neighbourhood of Eq. 5; as matrices where there are at most ``small`` positions."""
+    """The neighbourhood of Eq. 5; as dense matrices for at most ``small`` positions."""
     exists = exists * mask
     auto = exists.device.type == "mps"
     pairs = auto if accumulate == "auto" else accumulate == "float32-pairs"
-    if exists.shape[1] <= small and not pairs:  # the matrices come from float64
+    if exists.shape[1] <= small and not pairs:  # the matrices need float64
         return adhoc_matrices(exists)
     return _Intervals(exists, pairs)
 
 
-# Where neighbours are intervals, these operations of the engine have back ends in the same library.
+# The same library has back ends for these operations of the engine, for interval neighbourhoods.
 adjacent.attach(PARTS.backend("adjacent"))
 transition.attach(PARTS.backend("transition"))
 
 
 class _Intervals(Neighbourhood):
-    """The line with E = prefix sums of e. Position j owns (E_j, E_{j+1}], and looks 1 to either side of it."""
+    """With E the prefix sums of e, position j covers (E_j, E_{j+1}]; its neighbours lie within 1 on either side."""
 
     def __init__(self, exists: Tensor, pairs: bool) -> None:
         self.exists, self.pairs = exists, pairs
@@ -87,7 +87,7 @@ class _Intervals(Neighbourhood):
         side, share = self._sides[which], self._shares[which]
         if values.dim() == 2:
             return _integrate(_Numbers, values, self.exists, share, side)
-        if which not in self._bags:  # kept here: the sides live on until the backward pass
+        if which not in self._bags:  # not in _Side, which the graph holds until the backward pass
             self._bags[which] = Runs(side.run.begin, side.run.end, self.pairs).bags_with(side.at, side.share)
         return _integrate(
             _Vectors, values, self.exists, share, side, self._sums_of(values), self._bags[which]
@@ -95,7 +95,7 @@ class _Intervals(Neighbourhood):
 
     @torch.no_grad()
     def _sums_of(self, values: Tensor) -> BlockSums:
-        """The prefix sums of e * v, made once for both sides."""
+        """The prefix sums of e * v, computed once for both sides."""
         return self._sums.get(values, lambda v: BlockSums(v, self._weights.to(v.dtype), self.pairs))
 
     @cached_property
@@ -104,17 +104,17 @@ class _Intervals(Neighbourhood):
 
 
 def _sides(exists: Tensor, pairs: bool) -> tuple[_Side, _Side]:
-    """What lies within 1 to the left and to the right of every position."""
+    """The intervals of length 1 to the left and to the right of every position."""
     n = exists.shape[1]
     keys, unit = (_fixed_point(exists), _UNIT) if pairs else (prefix_sums(exists.double()), 1)
     own = torch.arange(n, device=exists.device).expand_as(exists)
-    # The position in which the interval to the right ends, n if it never does.
+    # The position in which the right interval ends; n if it ends beyond the sequence.
     until = torch.searchsorted(keys[:, 1:].contiguous(), keys[:, 1:] + unit, right=True)
-    # One more than the position in which the interval to the left begins, 0 if it never does.
+    # One more than the position in which the left interval ends; 0 if it ends beyond the sequence.
     since = torch.searchsorted(keys, keys[:, :-1] - unit)
 
     def length(begin: Tensor, end: Tensor) -> Tensor:
-        """What is left of 1 behind the run: 1 + E_begin - E_end [B, n]."""
+        """1 minus the existence in the run: 1 + E_begin - E_end [B, n]."""
         exact = keys.gather(1, begin) - keys.gather(1, end) + unit
         return exact.to(exists.dtype) / unit
 
@@ -127,21 +127,22 @@ def _sides(exists: Tensor, pairs: bool) -> tuple[_Side, _Side]:
 
 
 def _fixed_point(exists: Tensor) -> Tensor:
-    """The line in exact integers, for devices without float64."""
+    """Prefix sums of e as exact 64-bit integers, for devices without float64."""
     return prefix_sums((exists.float() * _UNIT).to(torch.int64))
 
 
 class _Side:
-    """What every position sees to one side: a run of whole positions, and a share of the one behind it, if any."""
+    """The intervals to one side: for each position a run of whole positions, and the ``share`` [B, n] of the position
+    ``at`` [B, n] in which the interval ends (``any_share``: unless that is beyond the sequence)."""
 
     def __init__(self, run: Runs, at: Tensor, share: Tensor, any_share: Tensor) -> None:
         self.run, self.at, self.share, self.any_share = run, at, share, any_share
 
     @cached_property
     def transposed(self) -> Runs:
-        """For each position, who has it in his run.
+        """For each position, the positions whose runs contain it.
 
-        Runs begin and end in order, so those that contain a position are themselves a run.
+        Begins and ends of runs are monotone, so these positions are again a run.
         """
         own = torch.arange(self.at.shape[1], device=self.at.device).expand_as(self.at).contiguous()
         begin = torch.searchsorted(self.run.end.contiguous(), own, right=True)
@@ -150,12 +151,12 @@ class _Side:
 
     @cached_property
     def pointing(self) -> Segments:
-        """For each position, who has a share of it."""
+        """For each position, the positions whose intervals end in it."""
         return Segments(self.at)
 
     @cached_property
     def flat(self) -> Tensor:
-        """Where the shares are, when all sequences stand one after another."""
+        """``at`` as row indices into [B * n, d]."""
         return (self.at + first_rows(self.at, self.at.shape[1])).flatten()
 
 
@@ -170,7 +171,7 @@ def _integrate(kind: type[torch.autograd.Function], *arguments: object) -> Tenso
 
 
 class _Share(torch.autograd.Function):
-    """The share is what is left of 1 behind the run, so whatever exists in the run takes from it."""
+    """The share as a function of existence: 1 minus the existence in the run."""
 
     @staticmethod
     def forward(ctx: Any, exists: Tensor, side: _Side) -> Tensor:
@@ -184,7 +185,7 @@ class _Share(torch.autograd.Function):
 
 
 class _Numbers(torch.autograd.Function):
-    """The sum of e * v over the run, and the share of v, for v [B, n]."""
+    """The sum of e * v over the run plus share * v at its end, for v [B, n]."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, exists: Tensor, share: Tensor, side: _Side) -> Tensor:
@@ -205,7 +206,7 @@ class _Numbers(torch.autograd.Function):
 
 
 class _Vectors(torch.autograd.Function):
-    """The same for v [B, n, d]. Only the input is kept, and the backward pass is made of sums over runs again."""
+    """The same for v [B, n, d]. Saves only the inputs; the backward pass is again sums over runs."""
 
     @staticmethod
     def forward(
@@ -226,12 +227,12 @@ class _Vectors(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         values, exists, share = ctx.saved_tensors
         side: _Side = ctx.side
-        gradient = gradient.contiguous()  # a slice of a window is not, and bags of such rows are slow
+        gradient = gradient.contiguous()  # embedding_bag is slow on strided rows, as of a slice of a window
         sums = BlockSums(gradient, unit_weights(gradient), side.run.pairs)
         of_product = sums.over(side.transposed.bags)
         of_values = side.pointing.sums(gradient, share)
         of_values.addcmul_(of_product, exists.unsqueeze(-1).to(values.dtype))
         of_exists = of_product.mul_(values).sum(-1)
-        behind = values.reshape(-1, values.shape[-1]).index_select(0, side.flat).view(values.shape)
-        of_share = behind.mul_(gradient).sum(-1)
+        at_end = values.reshape(-1, values.shape[-1]).index_select(0, side.flat).view(values.shape)
+        of_share = at_end.mul_(gradient).sum(-1)
         return of_values, of_exists.to(exists.dtype), of_share.to(share.dtype), None, None, None

@@ -1,4 +1,4 @@
-"""Sums over thousands of positions need more digits than float32 has."""
+"""Prefix sums over thousands of positions, whose differences need more precision than float32."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def prefix_sums(values: Tensor) -> Tensor:
 
 
 def exact_prefix_sums(values: Tensor, pairs: bool, out: Tensor | None = None) -> Tensor:
-    """Sums of the first 0, 1, ..., n entries along dimension 1 in two parts, whose differences keep their digits.
+    """Sums of the first 0, 1, ..., n entries along dimension 1 in two parts, whose differences are precise.
 
-    They are summed in float64 and split in two of the type of ``values``; or, with ``pairs``, summed in two float32
-    parts: one rounded to a grid on which float32 adds without error, and the small rest.
+    They are summed in float64 and split into a high and a low part of the dtype of ``values``; or, with ``pairs``,
+    summed as two float32 parts: values rounded to a grid on which float32 addition is exact, and the remainders.
 
-    :param out: [2, B, n, ...] for the sums of the first 0, 1, ..., n - 1 entries only.
+    :param out: a buffer [2, B, n, ...], for the sums of the first 0, 1, ..., n - 1 entries only.
     """
     if not pairs:
         sums = prefix_sums(values.double()) if out is None else _exclusive(values.double())
@@ -38,4 +38,5 @@ def exact_prefix_sums(values: Tensor, pairs: bool, out: Tensor | None = None) ->
 
 
 def _exclusive(values: Tensor) -> Tensor:
+    """Sums of the first 0, 1, ..., n - 1 entries along dimension 1."""
     return pad(values[:, :-1].cumsum(1), (0, 0) * (values.dim() - 2) + (1, 0))

@@ -1,4 +1,4 @@
-"""Sums over many runs of positions at once, each a difference of two prefix sums."""
+"""Sums over runs of consecutive positions, batched: each is a difference of two prefix sums."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch.nn.functional import embedding_bag, pad
 
 from crvnn_plugins.retrievers.precision import exact_prefix_sums, prefix_sums
 
-#: Positions in a block. Inside one, prefix sums are a product with a small triangular matrix, which processors do
-#: many times faster than a running sum; only sums of whole blocks need more than float32.
+#: Positions in a block. Prefix sums inside blocks are a batched product with a triangular matrix, which is many times
+#: faster than a cumulative sum; only the sums of whole blocks need more precision than float32.
 BLOCK = 16
 
 
 class Runs:
-    """For each of n positions a run of positions: ``begin`` [B, n] up to but without ``end`` [B, n].
+    """For each of n positions the run ``begin`` [B, n] up to, not including, ``end`` [B, n].
 
-    :param pairs: without float64, as ``exact_prefix_sums`` has it.
+    :param pairs: without float64, see ``exact_prefix_sums``.
     """
 
     def __init__(self, begin: Tensor, end: Tensor, pairs: bool) -> None:
@@ -30,28 +30,28 @@ class Runs:
             sums = [prefix_sums(band.double()) for band in _bands(values)]
             found = [each.gather(1, self.end) - each.gather(1, self.begin) for each in sums]
             return torch.stack(found).sum(0).to(values.dtype)
-        coarse, fine = exact_prefix_sums(values, pairs=True).unbind()
-        small = fine.gather(1, self.end) - fine.gather(1, self.begin)
-        return small + (coarse.gather(1, self.end) - coarse.gather(1, self.begin))
+        high, low = exact_prefix_sums(values, pairs=True).unbind()
+        small = low.gather(1, self.end) - low.gather(1, self.begin)
+        return small + (high.gather(1, self.end) - high.gather(1, self.begin))
 
     @cached_property
     def bags(self) -> tuple[Tensor, Tensor]:
-        """Rows of ``BlockSums.table``, and weights, with which they add up to the sum over each run [B, n, 6]."""
+        """Row indices of ``BlockSums.table`` and weights [B, n, 6] whose weighted sum is the sum over each run."""
         batch, n = self.begin.shape
         blocks = _padded(n) // BLOCK
         ends = torch.stack([self.end, self.begin], -1)  # [B, n, 2]
         block = ends // BLOCK + first_rows(self.begin, blocks).unsqueeze(-1)
-        coarse = block + batch * blocks * (2 * BLOCK + 1)
+        high = block + batch * blocks * (2 * BLOCK + 1)
         inside = block * (BLOCK + 1) + ends % BLOCK
-        # The coarse sums first: their difference is exact, and the rest is small.
-        rows = torch.cat([coarse, coarse + batch * blocks, inside], -1)
+        # The high parts first: their difference is exact, and the rest is small.
+        rows = torch.cat([high, high + batch * blocks, inside], -1)
         signs = 1.0 - 2.0 * (
             torch.arange(rows.shape[-1], device=rows.device) % 2
-        )  # made on the device: nobody waits
+        )  # created on the device: no host synchronisation
         return rows, signs.expand(rows.shape)
 
     def bags_with(self, at: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, and ``share`` [B, n] of the vector at ``at`` [B, n] besides [B, n, 7]."""
+        """The same plus ``share`` [B, n] times the vector at position ``at`` [B, n]: [B, n, 7]."""
         rows, weights = self.bags
         batch, n = at.shape
         own = at + (first_rows(at, _padded(n)) + batch * _padded(n) // BLOCK * (BLOCK + 1))
@@ -62,10 +62,10 @@ class Runs:
 
 
 def _bands(values: Tensor) -> list[Tensor]:
-    """The numbers [B, n] by their size, each in one of several tensors that are 0 elsewhere.
+    """Values [B, n] split by magnitude into tensors that sum to them, each 0 where another has the value.
 
-    Within a tensor the largest is some 1e8 times the smallest. So a difference of two float64 prefix sums has all
-    digits of what lies between, whatever large number stands before it.
+    Within a tensor magnitudes differ by at most some 1e8. So a difference of two float64 prefix sums is precise to
+    float32, whatever large value precedes it.
     """
     size = torch.frexp(values.detach()).exponent
     below = (size.amax(1, keepdim=True) - size) // 27
@@ -73,12 +73,12 @@ def _bands(values: Tensor) -> list[Tensor]:
 
 
 class BlockSums:
-    """Prefix sums of ``weights * values`` for values [B, n, d], kept block by block in one table of rows.
+    """Prefix sums of ``weights * values`` for values [B, n, d], stored block by block in one table of rows.
 
     The table has, for every block, the sums from its beginning to each of its positions and to its end; then the
-    values themselves; then the coarse and the fine part of the sums of all blocks before it.
+    values themselves; then the high and the low part of the sums of all blocks before it.
 
-    :param weights: of ``block_weights``.
+    :param weights: from ``block_weights``.
     """
 
     def __init__(self, values: Tensor, weights: Tensor, pairs: bool) -> None:
@@ -103,7 +103,7 @@ class BlockSums:
 
 
 def block_weights(weights: Tensor) -> Tensor:
-    """The matrices that make prefix sums of ``weights * values`` inside blocks [blocks, BLOCK + 1, BLOCK]."""
+    """Triangular matrices [blocks, BLOCK + 1, BLOCK] whose product with values is prefix sums of weights * values."""
     n = weights.shape[1]
     padded = pad(weights, (0, _padded(n) - n)).view(-1, 1, BLOCK)
     return padded * torch.ones(BLOCK + 1, BLOCK, dtype=weights.dtype, device=weights.device).tril(-1)
@@ -112,31 +112,31 @@ def block_weights(weights: Tensor) -> Tensor:
 def unit_weights(like: Tensor) -> Tensor:
     """``block_weights`` of ones, for values [B, n, d]."""
     batch, n = like.shape[:2]
-    once = torch.ones(BLOCK + 1, BLOCK, dtype=like.dtype, device=like.device).tril(-1)
-    return once.expand(batch * _padded(n) // BLOCK, -1, -1)
+    ones = torch.ones(BLOCK + 1, BLOCK, dtype=like.dtype, device=like.device).tril(-1)
+    return ones.expand(batch * _padded(n) // BLOCK, -1, -1)
 
 
 class Segments:
-    """Those that point ``at`` each position; ``at`` [B, n] is in order in every sequence."""
+    """For each position j the positions i with ``at[i] == j``; ``at`` [B, n] is sorted in every sequence."""
 
     def __init__(self, at: Tensor) -> None:
         batch, n = at.shape
         own = torch.arange(n, device=at.device).expand_as(at).contiguous()
         self.offsets = (torch.searchsorted(at.contiguous(), own) + first_rows(at, n)).flatten()
-        self.everybody = torch.arange(batch * n, device=at.device)
+        self.rows = torch.arange(batch * n, device=at.device)
 
     def sums(self, values: Tensor, weights: Tensor) -> Tensor:
-        """The sum of ``weights * values`` [B, n, d] over those that point at each position."""
+        """The sum of ``weights * values`` [B, n, d] over these positions."""
         flat, weights = values.reshape(-1, values.shape[-1]), weights.to(values.dtype).flatten()
-        found = embedding_bag(self.everybody, flat, self.offsets, mode="sum", per_sample_weights=weights)
+        found = embedding_bag(self.rows, flat, self.offsets, mode="sum", per_sample_weights=weights)
         return found.view(values.shape)
 
 
 def first_rows(like: Tensor, size: int) -> Tensor:
-    """Where each of B sequences begins when all stand one after another [B, 1]."""
+    """The row index of the first position of each of B sequences, ``size`` rows each [B, 1]."""
     return torch.arange(0, len(like) * size, size, device=like.device).unsqueeze(1)
 
 
 def _padded(n: int) -> int:
-    """Room for n + 1 prefix sums in whole blocks."""
+    """n + 1 prefix sums, rounded up to whole blocks."""
     return (n // BLOCK + 1) * BLOCK

@@ -15,7 +15,7 @@ from crvnn_core.precision import wide
 
 
 class LogSpace(Retriever):
-    """The chance that a position exists and that none between does (Eq. 6).
+    """The probability that a position exists and that none in between does (Eq. 6), in linear time.
 
     :param guard: added to 1 - e, so that the logarithm of the dense form stays finite.
     """
@@ -52,9 +52,9 @@ class _Scans(Neighbourhood):
 
 
 def linear_scan(decay: Tensor, values: Tensor) -> Tensor:
-    """y_i = values_i + decay_i * y_{i-1} along dimension 1, by halving: O(n) work in O(log n) passes.
+    """y_i = values_i + decay_i * y_{i-1} along dimension 1, by recursive halving: O(n) work in O(log n) passes.
 
-    ``decay`` [B, n, 1] is kept in its own, wider type; a rounding is made only once a level.
+    ``decay`` [B, n, 1] keeps its own, wider dtype, and is rounded once per level.
     """
     n = values.shape[1]
     if n == 1:

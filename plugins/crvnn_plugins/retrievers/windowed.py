@@ -1,4 +1,4 @@
-"""Eq. 5 or 6 cut off after k positions: an n x k matrix, as the paper's conclusion proposes."""
+"""Eq. 5 or 6 truncated to k positions: an n x k matrix, as the paper's conclusion proposes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from crvnn_core.engine.neighbourhoods import apply_to_columns
 
 
 class Windowed(Retriever):
-    """Looks at the k nearest positions on each side; what exists farther away is not seen.
+    """Eq. 5 or 6 over the k nearest positions on each side; positions farther away get probability 0.
 
-    :param k: how many positions to look at on each side.
+    :param k: positions on each side.
     :param form: the relaxation within the window, ``adhoc`` (Eq. 5) or ``log-space`` (Eq. 6).
     """
 
@@ -34,7 +34,7 @@ class Windowed(Retriever):
         return _Windows(self._weights(exists, k), self._weights(exists.flip(1), k).flip(1), k)
 
     def _weights(self, exists: Tensor, k: int) -> Tensor:
-        """[B, n, k]: the probability that the position o + 1 to the left is the closest that exists."""
+        """[B, n, k]: the probability that the position o + 1 to the left is the closest existing one."""
         seen = torch.stack([_shift(exists, o) for o in range(1, k + 1)], 2)
         if self.form == "adhoc":
             before = seen.cumsum(2) - seen

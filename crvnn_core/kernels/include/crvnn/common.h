@@ -1,4 +1,6 @@
-// What all kernels use.
+// Helpers that every kernel uses: loops over threads, scratch buffers, transposed weights that are cached for one forward
+// pass, and access to saved tensors in a backward pass. Tensors are float32, contiguous and row-major unless a comment says
+// otherwise; [B, n, d] is batch, positions, width.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -28,36 +30,37 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Elements that are worth a thread of their own.
+// Elements below which a loop is not split between threads: the grain size of at::parallel_for.
 constexpr std::int64_t GRAIN = 16384;
 
-// Rows in a block. Sums over rows are made block by block, so that they never depend on the number of threads.
+// Rows in a block. Column sums are taken block by block, so their rounding never depends on the number of threads.
 constexpr std::int64_t BLOCK = 16;
 
-// How this thread computes: whether numbers that have all but vanished are flushed to zero (torch.set_flush_denormal).
-struct Manner {
+// The floating-point mode of the current thread (on x86 the MXCSR register): whether denormals are flushed to zero, as
+// set by torch.set_flush_denormal.
+struct FloatingPointMode {
 #ifdef __SSE__
-  unsigned found = _mm_getcsr();
-  void take() const { _mm_setcsr(found); }
+  unsigned flags = _mm_getcsr();
+  void apply() const { _mm_setcsr(flags); }
 #else
-  void take() const {}
+  void apply() const {}
 #endif
 };
 
-// Calls work(first, last) for parts of a range, in several threads if there are so many numbers in it; all of them
-// compute as this one does.
+// Calls work(first, last) for consecutive ranges of 0 ... count, on several threads if each gets at least grain items.
+// Worker threads take over the floating-point mode of the calling thread.
 template <class Work>
 void in_threads(std::int64_t count, std::int64_t grain, const Work& work) {
-  const Manner mine;
+  const FloatingPointMode caller;
   at::parallel_for(0, count, grain, [&](std::int64_t first, std::int64_t last) {
-    const Manner before;
-    mine.take();
+    const FloatingPointMode own;
+    caller.apply();
     work(first, last);
-    before.take();
+    own.apply();
   });
 }
 
-// Calls work(first, last) for portions of so many rows, in several threads if there are enough numbers in them.
+// The same for rows of width elements each.
 template <class Work>
 void over_rows(std::int64_t rows, std::int64_t width, const Work& work) {
   in_threads(rows, std::max<std::int64_t>(1, GRAIN / std::max<std::int64_t>(1, width)), work);
@@ -65,14 +68,14 @@ void over_rows(std::int64_t rows, std::int64_t width, const Work& work) {
 
 inline std::int64_t blocks_of(std::int64_t rows) { return (rows + BLOCK - 1) / BLOCK; }
 
-// Rows for each thread, in chunks: what is made of a chunk is still in the thread's cache when the next thing is made of
-// that. A product of so many rows, by one thread, is as quick as one of all rows by all threads.
+// Splits rows into chunks that one thread processes through several operations, so that intermediate results stay in its
+// cache. A single-threaded GEMM of one chunk has the same throughput as a multi-threaded GEMM of all rows.
 struct Chunks {
-  // With fewer, a product is better left to all threads.
+  // The most rows in a chunk; and the number of rows below which one multi-threaded GEMM is faster.
   static constexpr std::int64_t MOST = 128, FEW = 20;
   std::int64_t rows, size, threads = 1;
 
-  // Of a size that is a multiple of something.
+  // The chunk size is rounded up to a multiple of `multiple`.
   explicit Chunks(std::int64_t rows_, std::int64_t multiple = 1) : rows(rows_), size(std::max<std::int64_t>(rows_, 1)) {
     if (rows < FEW || at::in_parallel_region()) return;
     threads = at::get_num_threads();
@@ -80,7 +83,7 @@ struct Chunks {
     size = ((rows + count - 1) / count + multiple - 1) / multiple * multiple;
   }
 
-  // Calls work(thread, first, last) for all chunks.
+  // Calls work(thread, first row, last row) for every chunk.
   template <class Work>
   void each(const Work& work) const {
     if (rows <= size) return work(0, 0, rows);
@@ -93,81 +96,85 @@ struct Chunks {
   }
 };
 
-// Rows of a matrix.
-inline Tensor part(const Tensor& all, std::int64_t first, std::int64_t last) {
+// Returns rows first ... last of a tensor, as a view.
+inline Tensor slice_rows(const Tensor& all, std::int64_t first, std::int64_t last) {
   return first == 0 && last == all.size(0) ? all : all.narrow(0, first, last - first);
 }
 
-// Whether two tensors are the same numbers in memory, read the same way.
+// Returns whether two tensors are views of the same memory with the same shape and strides.
 inline bool same_memory(const Tensor& one, const Tensor& two) {
   return one.const_data_ptr() == two.const_data_ptr() && one.sizes().equals(two.sizes()) &&
          one.strides().equals(two.strides());
 }
 
-// Within a recursion weights stay as they are, so what is made of them can be kept from step to step.
-struct Scope {
+// A thread-local cache of transposed weights. It is valid between enter() and leave(), which the host calls around a
+// forward pass: weights do not change meanwhile, so each is transposed once and not in every step.
+struct WeightCache {
   std::int64_t depth = 0;
   std::vector<std::pair<Tensor, Tensor>> transposed;
 
-  static Scope& now() {
-    thread_local Scope scope;
-    return scope;
+  static WeightCache& of_thread() {
+    thread_local WeightCache cache;
+    return cache;
   }
 };
 
-inline void enter() { ++Scope::now().depth; }
+inline void enter() { ++WeightCache::of_thread().depth; }
 
 inline void leave() {
-  Scope& scope = Scope::now();
-  if (scope.depth > 0 && --scope.depth == 0) scope.transposed.clear();
+  WeightCache& cache = WeightCache::of_thread();
+  if (cache.depth > 0 && --cache.depth == 0) cache.transposed.clear();
 }
 
-// The operators that the host calls around a forward pass; every library defines them.
+// Defines the operators enter and leave; every library calls this.
 inline void define_scope(torch::Library& library) {
   library.def("enter() -> ()", &enter);
   library.def("leave() -> ()", &leave);
 }
 
-// Products with weights [outputs, inputs] are quicker when they lie in memory the other way round.
+// Returns weights [outputs, inputs] transposed: a contiguous copy, with which GEMM is faster, while the cache is valid;
+// a view otherwise.
 inline Tensor transposed(const Tensor& weight) {
-  Scope& scope = Scope::now();
-  if (!scope.depth) return weight.t();
-  for (const auto& [known, made] : scope.transposed) {
-    if (same_memory(known, weight)) return made;
+  WeightCache& cache = WeightCache::of_thread();
+  if (!cache.depth) return weight.t();
+  for (const auto& [known, copy] : cache.transposed) {
+    if (same_memory(known, weight)) return copy;
   }
-  scope.transposed.emplace_back(weight.tensor_data(), weight.t().contiguous());
-  return scope.transposed.back().second;
+  cache.transposed.emplace_back(weight.tensor_data(), weight.t().contiguous());
+  return cache.transposed.back().second;
 }
 
-// Whether steps are worked out again in the backward pass (checkpoint = true), as memory is to be saved.
-inline bool saving_memory() { return at::SavedTensorDefaultHooks::get_hooks().has_value(); }
+// Returns whether activation checkpointing is on (checkpoint = true): it installs hooks for saved tensors.
+inline bool is_checkpointing() { return at::SavedTensorDefaultHooks::get_hooks().has_value(); }
 
-// Room for what is needed for a moment. Where memory is to be saved, much of it comes from the system and goes back there:
-// the holes that it leaves in the C library's memory are soon too small for it, and the process grows.
-inline Tensor room_for(at::IntArrayRef shape, const at::TensorOptions& options, bool frugal) {
+// Returns an uninitialized buffer. With return_to_system, a large one is mapped from the operating system and unmapped
+// when freed: under activation checkpointing the C allocator would keep growing, since freed buffers leave holes that are
+// too small for the next ones.
+inline Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options, bool return_to_system) {
 #ifdef __linux__
   const std::size_t bytes = sizeof(float) * c10::multiply_integers(shape);
-  if (frugal && bytes >= 512 * 1024) {
+  if (return_to_system && bytes >= 512 * 1024) {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory != MAP_FAILED) {
       c10::profiledCPUMemoryReporter().New(memory, bytes);
-      const auto give_back = [bytes](void* given) {
-        c10::profiledCPUMemoryReporter().Delete(given);
-        munmap(given, bytes);
+      const auto unmap = [bytes](void* mapped) {
+        c10::profiledCPUMemoryReporter().Delete(mapped);
+        munmap(mapped, bytes);
       };
-      return at::from_blob(memory, shape, give_back, options);
+      return at::from_blob(memory, shape, unmap, options);
     }
   }
 #endif
   return at::empty(shape, options);
 }
 
-// [..., d] as [m, d], in one piece.
-inline Tensor in_rows(const Tensor& values) { return values.contiguous().view({-1, values.size(-1)}); }
+// Returns values [..., d] as a contiguous matrix [m, d].
+inline Tensor as_matrix(const Tensor& values) { return values.contiguous().view({-1, values.size(-1)}); }
 
 inline const float* data(const Tensor& tensor) { return tensor.const_data_ptr<float>(); }
 inline float* mutable_data(const Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
 
+// Returns whether autograd records operations on these inputs: gradients are enabled, and an input requires one.
 inline bool recording(at::ArrayRef<Tensor> inputs) {
   if (!at::GradMode::is_enabled()) return false;
   for (const Tensor& input : inputs) {
@@ -176,14 +183,15 @@ inline bool recording(at::ArrayRef<Tensor> inputs) {
   return false;
 }
 
-// What was kept for a backward pass. It may be made again here (checkpoint = true), so torch must still be recording.
-// The gradients are final: nobody wrote theirs.
-inline variable_list saved_by(AutogradContext* context, const variable_list& gradients) {
+// Returns the tensors that the forward pass saved; call it first in a backward pass, before autograd is switched off:
+// under activation checkpointing this recomputes the step. Raises for second derivatives and for batched gradients, which
+// kernels do not support.
+inline variable_list saved_tensors(AutogradContext* context, const variable_list& gradients) {
   TORCH_CHECK(!at::GradMode::is_enabled(),
               "crvnn's native kernels have no second derivatives; set CRVNN_NATIVE=0 to compute them with torch");
   for (const Tensor& gradient : gradients) {
     TORCH_CHECK(!gradient.defined() || gradient.has_storage(),
-                "crvnn's native kernels take one gradient at a time; set CRVNN_NATIVE=0 for batches of them");
+                "crvnn's native kernels do not take batched gradients; set CRVNN_NATIVE=0 to compute them with torch");
   }
   return context->get_saved_variables();
 }

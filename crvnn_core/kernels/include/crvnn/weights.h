@@ -1,7 +1,9 @@
-// Gradients of weights that every step of a recursion uses.
+// Deferred gradients of weights that every step of a recursion uses.
 //
-// torch makes a gradient for each use and adds them up: passes over all weights in every step, and products of few rows.
-// Here the steps of one backward pass lay their rows side by side, and there is a product when enough have come together.
+// Autograd would compute a weight gradient in each step and add them up: many GEMMs of few rows, and one pass over all
+// weights per step. Here the backward pass of a step appends its rows (gradients of a layer's outputs [m, outputs], and its
+// inputs [m, inputs]) to a buffer, and one GEMM per 256 rows or more accumulates outputs^T inputs. A node of the graph
+// between the weights and all steps (ShareWeights) returns the accumulated gradients when the last step is done.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -18,39 +20,41 @@
 
 namespace crvnn {
 
-// Rows from which on a product is as quick as it gets.
-constexpr std::int64_t ENOUGH = 256;
+// Rows from which on a GEMM reaches its full throughput.
+constexpr std::int64_t GEMM_ROWS = 256;
 
-// What the steps of one backward pass have gathered for some matrices of weights [outputs, inputs] and for vectors.
-class Gathered {
+// What one backward pass has accumulated for the weight matrices [outputs, inputs] and the vectors (biases, scales) of
+// one layer. The vectors are one array of sums in float64; each has an offset in it.
+class DeferredGradients {
  public:
   using Shapes = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-  Gathered(Shapes shapes, std::int64_t vectors, const at::TensorOptions& options)
+  DeferredGradients(Shapes shapes, std::int64_t vectors, const at::TensorOptions& options)
       : shapes_(std::move(shapes)), sums_(vectors, 0.0), options_(options), totals_(shapes_.size()) {}
 
-  // Unless the gradients are wanted, there is room but they are not made.
-  void want(bool wanted) { wanted_ = wanted; }
+  // Steps still write into the buffer, but their rows are discarded and no GEMM runs.
+  void discard_rows() { wanted_ = false; }
 
-  // Rows to be written now: for each matrix the gradients of its outputs, and its inputs.
-  variable_list room(std::int64_t rows, bool frugal) {
-    if (used_ + rows > space_) settle();
-    if (rows > space_) {
-      space_ = wanted_ ? std::max(rows, ENOUGH) : rows;
-      rows_.clear();
+  // Returns uninitialized rows of the buffer for a step to write: for each matrix the gradients of its outputs
+  // [rows, outputs], then its inputs [rows, inputs].
+  variable_list append(std::int64_t rows, bool checkpointing) {
+    if (used_ + rows > capacity_) flush();
+    if (rows > capacity_) {
+      capacity_ = wanted_ ? std::max(rows, GEMM_ROWS) : rows;
+      buffers_.clear();
       for (const auto& [outputs, inputs] : shapes_) {
-        rows_.push_back(room_for({space_, outputs}, options_, frugal));
-        rows_.push_back(room_for({space_, inputs}, options_, frugal));
+        buffers_.push_back(scratch({capacity_, outputs}, options_, checkpointing));
+        buffers_.push_back(scratch({capacity_, inputs}, options_, checkpointing));
       }
     }
-    variable_list found;
-    for (const Tensor& all : rows_) found.push_back(all.narrow(0, used_, rows));
+    variable_list views;
+    for (const Tensor& buffer : buffers_) views.push_back(buffer.narrow(0, used_, rows));
     used_ += rows;
-    return found;
+    return views;
   }
 
-  // Rows that lie elsewhere.
-  void add(std::size_t matrix, const Tensor& of_outputs, const Tensor& inputs) {
+  // Accumulates of_outputs^T inputs for rows that are not in the buffer.
+  void accumulate(std::size_t matrix, const Tensor& of_outputs, const Tensor& inputs) {
     if (!wanted_) return;
     Tensor& total = totals_[matrix];
     if (total.defined()) {
@@ -60,35 +64,35 @@ class Gathered {
     }
   }
 
-  // Sums over blocks of rows [blocks, m], for the vectors from a place on.
-  void add_sums(const Tensor& blocks, std::int64_t at) {
-    const std::int64_t count = blocks.size(0), m = blocks.size(1);
-    const float* from = data(blocks);
+  // Adds partial sums [blocks, m] to the vectors from an offset on.
+  void accumulate_sums(const Tensor& partial, std::int64_t offset) {
+    const std::int64_t count = partial.size(0), m = partial.size(1);
+    const float* from = data(partial);
     for (std::int64_t block = 0; block < count; ++block) {
-      for (std::int64_t j = 0; j < m; ++j) sums_[at + j] += from[m * block + j];
+      for (std::int64_t j = 0; j < m; ++j) sums_[offset + j] += from[m * block + j];
     }
   }
 
-  // Makes the products of all that lies here, and gives back the room if it is not to be kept.
-  void settle(bool keep = true) {
+  // Accumulates the rows in the buffer; frees it unless keep_buffers.
+  void flush(bool keep_buffers = true) {
     for (std::size_t i = 0; used_ && i < shapes_.size(); ++i) {
-      add(i, rows_[2 * i].narrow(0, 0, used_), rows_[2 * i + 1].narrow(0, 0, used_));
+      accumulate(i, buffers_[2 * i].narrow(0, 0, used_), buffers_[2 * i + 1].narrow(0, 0, used_));
     }
     used_ = 0;
-    if (!keep) {
-      rows_.clear();
-      space_ = 0;
+    if (!keep_buffers) {
+      buffers_.clear();
+      capacity_ = 0;
     }
   }
 
-  // The gradient of a matrix, and those of vectors; when all is settled.
+  // Return the gradient of matrix i, and that of the vector at an offset; after a flush.
   Tensor matrix(std::size_t i) const {
     return totals_[i].defined() ? totals_[i] : at::zeros({shapes_[i].first, shapes_[i].second}, options_);
   }
-  Tensor vector(std::int64_t at, std::int64_t size) const {
-    const Tensor found = at::empty({size}, options_);
-    std::copy_n(sums_.begin() + at, size, mutable_data(found));
-    return found;
+  Tensor vector(std::int64_t offset, std::int64_t size) const {
+    const Tensor sums = at::empty({size}, options_);
+    std::copy_n(sums_.begin() + offset, size, mutable_data(sums));
+    return sums;
   }
 
  private:
@@ -96,137 +100,141 @@ class Gathered {
   std::vector<double> sums_;
   at::TensorOptions options_;
   bool wanted_ = true;
-  variable_list totals_, rows_;
-  std::int64_t space_ = 0, used_ = 0;
+  variable_list totals_, buffers_;
+  std::int64_t capacity_ = 0, used_ = 0;
 };
 
-// Makes gradients of weights from what all steps have gathered; one for each kind of layer.
-struct Gathering : torch::CustomClassHolder {
-  virtual Gathered begin() const = 0;
-  virtual variable_list finish(const Gathered& gathered) const = 0;
+// The deferred gradients of one layer in one graph, for each backward pass through it that is running. A layer derives
+// from this to say which matrices and vectors it has, and how its weights' gradients follow from theirs.
+struct WeightGradients : torch::CustomClassHolder {
+  virtual DeferredGradients start() const = 0;
+  virtual variable_list finish(const DeferredGradients& deferred) const = 0;
 
-  // Of the backward pass that is going on.
-  Gathered& now() {
+  // Returns those of the running backward pass.
+  DeferredGradients& of_pass() {
     const std::lock_guard<std::mutex> guard(mutex_);
-    auto& found = passes_[torch::autograd::get_current_graph_task_id()];
-    if (!found) found = std::make_unique<Gathered>(begin());
-    return *found;
+    auto& deferred = passes_[torch::autograd::get_current_graph_task_id()];
+    if (!deferred) deferred = std::make_unique<DeferredGradients>(start());
+    return *deferred;
   }
 
-  // The gradients, at the end of that pass; none if no step took part.
-  variable_list end(std::size_t weights) {
-    std::unique_ptr<Gathered> all;
+  // Returns the gradients of the weights at the end of the running backward pass; undefined tensors if no step was in it.
+  variable_list end_pass(std::size_t weights) {
+    std::unique_ptr<DeferredGradients> deferred;
     {
       const std::lock_guard<std::mutex> guard(mutex_);
-      const auto found = passes_.find(torch::autograd::get_current_graph_task_id());
-      if (found == passes_.end()) return variable_list(weights);
-      all = std::move(found->second);
-      passes_.erase(found);
+      const auto entry = passes_.find(torch::autograd::get_current_graph_task_id());
+      if (entry == passes_.end()) return variable_list(weights);
+      deferred = std::move(entry->second);
+      passes_.erase(entry);
     }
-    all->settle(false);
-    return finish(*all);
+    deferred->flush(false);
+    return finish(*deferred);
   }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<int, std::unique_ptr<Gathered>> passes_;
+  std::unordered_map<int, std::unique_ptr<DeferredGradients>> passes_;
 };
 
-template <class Kind>
-c10::intrusive_ptr<Kind> held(AutogradContext* context, const std::string& name) {
-  return c10::static_intrusive_pointer_cast<Kind>(context->saved_data.at(name).toCapsule());
+// Returns the object that a forward pass stored in its context under a name.
+template <class Class>
+c10::intrusive_ptr<Class> stored(AutogradContext* context, const std::string& name) {
+  return c10::static_intrusive_pointer_cast<Class>(context->saved_data.at(name).toCapsule());
 }
 
-// Stands between weights and all the steps of a graph that use them. The steps give it no gradients, but gather what it
-// makes them from when the last of them is done.
-struct Share : torch::autograd::Function<Share> {
+// The node between weights and all steps of a graph that use them. Steps return no gradient to it; its backward, which
+// autograd runs after theirs, returns what they have accumulated.
+struct ShareWeights : torch::autograd::Function<ShareWeights> {
   static variable_list forward(AutogradContext* context, at::TensorList weights,
-                               const c10::intrusive_ptr<Gathering>& gathering) {
-    context->saved_data["gathering"] = c10::IValue::make_capsule(gathering);
+                               const c10::intrusive_ptr<WeightGradients>& gradients) {
+    context->saved_data["gradients"] = c10::IValue::make_capsule(gradients);
     context->set_materialize_grads(false);
-    variable_list found;
-    for (const Tensor& weight : weights) found.push_back(weight.tensor_data());
-    return found;
+    variable_list shared;
+    for (const Tensor& weight : weights) shared.push_back(weight.tensor_data());
+    return shared;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     at::AutoDispatchBelowADInplaceOrView below;
-    variable_list found = held<Gathering>(context, "gathering")->end(gradients.size());
-    found.emplace_back();
-    return found;
+    variable_list of_weights = stored<WeightGradients>(context, "gradients")->end_pass(gradients.size());
+    of_weights.emplace_back();
+    return of_weights;
   }
 };
 
-// The weights of a layer as its steps are to use them. Every step of a graph keeps this, and nobody else does.
-struct Weights : torch::CustomClassHolder {
-  Weights(const variable_list& given, c10::intrusive_ptr<Gathering> gathering_)
-      : shared(Share::apply(at::TensorList(given), gathering_)),
-        gathering(std::move(gathering_)),
-        nodes_(nodes_of(given)) {}
+// The weights of a layer as the steps of one graph use them: the outputs of ShareWeights. Only those steps own this.
+struct SharedWeights : torch::CustomClassHolder {
+  SharedWeights(const variable_list& weights, c10::intrusive_ptr<WeightGradients> gradients_)
+      : shared(ShareWeights::apply(at::TensorList(weights), gradients_)),
+        gradients(std::move(gradients_)),
+        nodes_(nodes_of(weights)) {}
 
   variable_list shared;
-  c10::intrusive_ptr<Gathering> gathering;
+  c10::intrusive_ptr<WeightGradients> gradients;
 
-  // When the last step is gone, though the list of those that live still knows of this.
+  // Called when the last owner is gone, while shared_weights may still have a weak pointer to this.
   void release_resources() override {
     shared.clear();
-    gathering.reset();
+    gradients.reset();
   }
 
-  bool are(const variable_list& given) const {
-    return std::equal(given.begin(), given.end(), shared.begin(), shared.end(), same_memory) &&
-           nodes_of(given) == nodes_;
+  // Returns whether these are the given weights: the same memory, and the same nodes of the graph.
+  bool same_as(const variable_list& weights) const {
+    return std::equal(weights.begin(), weights.end(), shared.begin(), shared.end(), same_memory) &&
+           nodes_of(weights) == nodes_;
   }
 
  private:
-  // Where gradients of the weights go.
-  static std::vector<const void*> nodes_of(const variable_list& given) {
-    std::vector<const void*> found;
-    for (const Tensor& weight : given) found.push_back(torch::autograd::impl::gradient_edge(weight).function.get());
-    return found;
+  // The nodes that receive the gradients of the weights.
+  static std::vector<const void*> nodes_of(const variable_list& weights) {
+    std::vector<const void*> nodes;
+    for (const Tensor& weight : weights) nodes.push_back(torch::autograd::impl::gradient_edge(weight).function.get());
+    return nodes;
   }
 
-  std::vector<const void*> nodes_;  // that live as long as this does
+  std::vector<const void*> nodes_;  // the graph of `shared` keeps them alive
 };
 
-// Whether torch records what is done with inputs and weights.
+// Returns whether autograd records operations on these inputs and weights.
 inline bool recording(variable_list inputs, const variable_list& weights) {
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   return recording(inputs);
 }
 
-// The same for all steps of a graph.
-template <class Kind>
-c10::intrusive_ptr<Weights> weights_for(const variable_list& given) {
+// Returns the shared weights of the given ones: the same object for all steps of a graph, until the graph is freed.
+template <class LayerGradients>
+c10::intrusive_ptr<SharedWeights> shared_weights(const variable_list& weights) {
   static std::mutex mutex;
-  static std::vector<c10::weak_intrusive_ptr<Weights>> living;
+  static std::vector<c10::weak_intrusive_ptr<SharedWeights>> alive;
   const std::lock_guard<std::mutex> guard(mutex);
-  std::erase_if(living, [](const auto& other) { return other.expired(); });
-  for (const auto& other : living) {
-    if (auto found = other.lock(); found && found->are(given)) return found;
+  std::erase_if(alive, [](const auto& other) { return other.expired(); });
+  for (const auto& other : alive) {
+    if (auto known = other.lock(); known && known->same_as(weights)) return known;
   }
-  auto made = c10::make_intrusive<Weights>(given, c10::make_intrusive<Kind>(given));
-  living.emplace_back(made);
-  return made;
+  auto created = c10::make_intrusive<SharedWeights>(weights, c10::make_intrusive<LayerGradients>(weights));
+  alive.emplace_back(created);
+  return created;
 }
 
-// What a step gathers in: for the weights that it has kept, or just for itself where none wants a gradient now.
-class Place {
+// The deferred gradients that the backward pass of one step writes to: those of the running pass, or its own, which
+// are discarded, if no weight needs a gradient.
+class StepGradients {
  public:
-  // The weights stand behind so many other inputs.
-  Place(AutogradContext* context, std::size_t others) : weights_(held<Weights>(context, "weights")) {
+  // The weights are the arguments of the autograd function behind so many inputs.
+  StepGradients(AutogradContext* context, std::size_t inputs) : weights_(stored<SharedWeights>(context, "weights")) {
     for (std::size_t i = 0; i < weights(); ++i) {
-      if (context->needs_input_grad(others + i)) return;
+      if (context->needs_input_grad(inputs + i)) return;
     }
-    own_ = std::make_unique<Gathered>(weights_->gathering->begin());
-    own_->want(false);
+    own_ = std::make_unique<DeferredGradients>(weights_->gradients->start());
+    own_->discard_rows();
   }
-  Gathered& operator*() const { return own_ ? *own_ : weights_->gathering->now(); }
+  DeferredGradients& operator*() const { return own_ ? *own_ : weights_->gradients->of_pass(); }
   std::size_t weights() const { return weights_->shared.size(); }
 
  private:
-  c10::intrusive_ptr<Weights> weights_;
-  std::unique_ptr<Gathered> own_;
+  c10::intrusive_ptr<SharedWeights> weights_;
+  std::unique_ptr<DeferredGradients> own_;
 };
 
 }  // namespace crvnn

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from crvnn_core import MatrixNeighbourhood, Neighbourhood, Retriever
 from crvnn_core.precision import at_least_float32, wide
-from crvnn_plugins.retrievers.precision import prefix_sums
+from crvnn_plugins.retrievers.prefix_sums import prefix_sums
 
 
 class AdhocDense(Retriever):

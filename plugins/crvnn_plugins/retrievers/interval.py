@@ -18,8 +18,15 @@ from crvnn_core.engine.operations import transition
 from crvnn_core.kernels import operation
 from crvnn_plugins.native import PARTS
 from crvnn_plugins.retrievers.dense import adhoc_matrices
-from crvnn_plugins.retrievers.precision import prefix_sums
-from crvnn_plugins.retrievers.runs import BlockSums, Runs, Segments, block_weights, first_rows, unit_weights
+from crvnn_plugins.retrievers.prefix_sums import prefix_sums
+from crvnn_plugins.retrievers.run_sums import (
+    BlockSums,
+    Runs,
+    Segments,
+    block_weights,
+    first_rows,
+    unit_weights,
+)
 
 #: 1.0 in fixed point: float32 probabilities of at least 2**-16 are represented exactly.
 _UNIT = 1 << 40

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from crvnn_plugins.retrievers.precision import exact_prefix_sums, prefix_sums
+from crvnn_plugins.retrievers.prefix_sums import exact_prefix_sums, prefix_sums
 
 #: Positions in a block. Prefix sums inside blocks are a batched product with a triangular matrix, which is many times
 #: faster than a cumulative sum; only the sums of whole blocks need more precision than float32.

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
-from crvnn_report.environment import render
+from crvnn_report.rendering import render
 from crvnn_report.report import Report
 from crvnn_report.sections import SECTIONS
 

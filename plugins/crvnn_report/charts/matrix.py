@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import frozen
 from markupsafe import Markup
 
-from crvnn_report.environment import render
+from crvnn_report.rendering import render
 
 _LETTER = 7.2  # approximate width of one, in pixels
 _FAINT = 0.005  # a cell below this is not drawn

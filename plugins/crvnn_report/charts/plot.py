@@ -9,7 +9,7 @@ from attrs import frozen
 from markupsafe import Markup
 
 from crvnn_report.charts.axis import Axis
-from crvnn_report.environment import render
+from crvnn_report.rendering import render
 
 Points = Sequence[tuple[float, float]]
 

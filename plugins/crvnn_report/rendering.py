@@ -1,4 +1,4 @@
-"""The Jinja2 environment of the report's templates: every value that a template prints is escaped."""
+"""Rendering of the report's Jinja2 templates: every value that a template prints is escaped."""
 
 from __future__ import annotations
 

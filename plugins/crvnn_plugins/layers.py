@@ -1,22 +1,45 @@
-"""Linear layers with the authors' initialization, and when custom backward passes may be used."""
+"""What parts share: activations by name, linear layers, and when a custom backward pass may replace torch's layers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that torch's own documentation uses
 
 from crvnn_core.precision import autocasting
 
+#: Activations by the names that specs use.
+Activation = Literal["gelu", "gelu-tanh", "relu"]
+
+
+def activation(name: Activation) -> Callable[[Tensor], Tensor]:
+    """The function of that name: GELU, its tanh approximation (as in the authors' classifier), or ReLU."""
+    return {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}[name]
+
+
+def activation_backward(name: Activation, gradient: Tensor, inputs: Tensor) -> Tensor:
+    """The gradient with respect to the inputs of an activation, for custom backward passes."""
+    found: Tensor
+    if name == "relu":
+        found = torch.ops.aten.threshold_backward(gradient, inputs, 0)
+    else:
+        approximate = "tanh" if name == "gelu-tanh" else "none"
+        found = torch.ops.aten.gelu_backward(gradient, inputs, approximate=approximate)
+    return found
+
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear layer with Glorot-uniform weights and a bias of zero."""
+    """A linear layer with the authors' initialization: Glorot-uniform weights and a bias of zero."""
     layer = nn.Linear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
 
 
-def plainly(inputs: Tensor, weight: Tensor) -> bool:
+def needs_torch_layers(inputs: Tensor, weight: Tensor) -> bool:
     """Whether torch's layers must be used, not a custom backward pass: autocast, mixed dtypes, or compilation."""
     mixed = inputs.dtype != weight.dtype or autocasting(inputs.device.type)
     return mixed or torch.compiler.is_compiling()

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from crvnn_core import Neighbourhood, Scorer
 from crvnn_core.kernels import operation, plain_parameters
-from crvnn_plugins.activations import Activation, activation
-from crvnn_plugins.layers import linear
+from crvnn_plugins.layers import Activation, activation, linear
 from crvnn_plugins.native import PARTS
 
 

@@ -10,9 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from crvnn_core import Cell
 from crvnn_core.kernels import operation, plain_parameters
-from crvnn_plugins.activations import Activation, activation
-from crvnn_plugins.activations import backward as activation_backward
-from crvnn_plugins.layers import linear, plainly
+from crvnn_plugins.layers import Activation, activation, activation_backward, linear, needs_torch_layers
 from crvnn_plugins.native import PARTS
 
 #: Nodes from which on the custom backward pass is used: with fewer it saves little memory and no time.
@@ -106,7 +104,7 @@ def _saving_memory(left: Tensor, right: Tensor, expand: Tensor, *others: Any) ->
     """A back end for any device: ``_Gated``, which saves about half of the memory of torch's graph."""
     *weights, eps, kind, dropout_mask = others
     few = left.shape[:-1].numel() < _MANY
-    if few or dropout_mask is not None or plainly(left, expand):
+    if few or dropout_mask is not None or needs_torch_layers(left, expand):
         return NotImplemented
     return _Gated.apply(left, right, expand, *weights, eps, kind)  # type: ignore[no-untyped-call]
 

@@ -24,7 +24,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's own d
 
 from crvnn_core import Encoder, Encoding, checked_lengths
 from crvnn_plugins.encoders.sequential import packed
-from crvnn_plugins.layers import plainly
+from crvnn_plugins.layers import needs_torch_layers
 
 layer_norm_backward = torch.ops.aten.native_layer_norm_backward
 threshold_backward = torch.ops.aten.threshold_backward.grad_input
@@ -102,7 +102,7 @@ class OrderedMemory(Encoder):
 
     def _transposed(self, tokens: Tensor) -> tuple[Tensor, Tensor] | None:
         """The cell's weights as contiguous transposed copies, made once per forward pass; else ``None``."""
-        if plainly(tokens, self.expand.weight) or (self.training and self.dropout.p):
+        if needs_torch_layers(tokens, self.expand.weight) or (self.training and self.dropout.p):
             return None
         from_below = self.expand.weight.detach()[:, : self.width]
         return from_below.t().contiguous(), self.gates.weight.detach().t().contiguous()

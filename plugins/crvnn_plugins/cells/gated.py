@@ -1,4 +1,4 @@
-"""The paper's gated recursive cell, as an operation with two back ends: C++, and torch with a custom backward pass."""
+"""The cell ``gated``, the paper's; its operation has two back ends, C++ and torch with a custom backward pass."""
 
 from __future__ import annotations
 

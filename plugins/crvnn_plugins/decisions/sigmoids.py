@@ -1,4 +1,4 @@
-"""Decisions: relaxations that turn scores into composition probabilities."""
+"""Decisions that take a sigmoid of each score: plain, modulated by neighbours, tempered, noisy, hard, or stretched."""
 
 from __future__ import annotations
 

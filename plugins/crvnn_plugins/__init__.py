@@ -147,7 +147,10 @@ def crvnn_observers() -> Iterable[Component]:
     here = "crvnn_plugins.observers"
     return [
         Component(
-            "progress", f"{here}:Progress", summary="a progress bar, or plain lines in a pipe", default=True
+            "progress",
+            f"{here}.progress:Progress",
+            summary="a progress bar, or plain lines in a pipe",
+            default=True,
         ),
         Component(
             "jsonl",
@@ -157,7 +160,7 @@ def crvnn_observers() -> Iterable[Component]:
         ),
         Component(
             "tensorboard",
-            "crvnn_plugins.tensorboard:TensorBoard",
+            f"{here}.tensorboard:TensorBoard",
             summary="curves for TensorBoard (needs the extra 'track')",
         ),
     ]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from crvnn_plugins.observers import Progress
+from crvnn_plugins.observers.progress import Progress
 
 METRICS = {
     "loss": 1.23456,

@@ -1,0 +1,1 @@
+"""Observers, one per module: receivers of training metrics and messages."""

@@ -153,7 +153,7 @@ def _run_without_kernels(encoder: Encoder) -> None:
     encoder.forward = torch_forward  # type: ignore[method-assign]
 
 
-def contenders_of(setup: Setup) -> Contenders:
-    """The contenders of a setup, with the plug-in files that it names: for a fresh process."""
+def contenders_from_setup(setup: Setup) -> Contenders:
+    """The contenders of a setup, with the plug-in files that it names; for a fresh process, which has no session."""
     files = [Path(file) for file in setup.plugins]
     return Contenders(setup, read_catalog(create_plugin_manager(files=files)))

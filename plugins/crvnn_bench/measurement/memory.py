@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from attrs import asdict, frozen
 
-from crvnn_bench.contenders.build import contenders_of
+from crvnn_bench.contenders.build import contenders_from_setup
 from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import Range, random_batch, samples_of
@@ -149,7 +149,7 @@ def measure_here(request: Request) -> Peak:
     if setup.threads:
         torch.set_num_threads(setup.threads)
     torch.set_flush_denormal(True)
-    model = ready(request.work, contenders_of(setup).build(request.contender))
+    model = ready(request.work, contenders_from_setup(setup).build(request.contender))
     perform(request.work, model, random_batch(_SHORT, model.vocabulary, setup.seed, setup.device))
     model.zero_grad()
     if request.random:

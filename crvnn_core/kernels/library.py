@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from crvnn_core.errors import CrvnnError
 from crvnn_core.kernels import building, dispatch
 from crvnn_core.kernels.operation import Backend
 
@@ -32,6 +33,12 @@ class Library:
 
     def __init__(self, name: str, package: str) -> None:
         self.name, self.package = name, package
+        for other in _declared:
+            if other.name == name and other.package != package:  # loading both would abort the process
+                raise CrvnnError(
+                    f"{other.package} and {package} both declare a library of kernels called {name!r}; "
+                    "rename one of them, in Library(...) and in TORCH_LIBRARY(...)"
+                )
         self._loaded: Loaded | None = None
         self._tried = False
         _declared.append(self)
@@ -100,6 +107,10 @@ class Loaded:
 
     def __init__(self, name: str, adapters: ModuleType) -> None:
         self.operators, self.adapters = Operators(name), adapters
+        if not hasattr(
+            self.operators, "enter"
+        ):  # else every forward pass would fail, as it enters every library
+            raise AttributeError("its library.cpp does not call crvnn::define_scope")
 
 
 class Operators:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
@@ -18,7 +19,7 @@ Backend = Callable[..., Any]
 class Operation(Generic[P, R]):
     """A function whose body defines it; calling it runs the first back end that serves, else the body.
 
-    Arguments are positional. ``body`` is the definition itself, for comparison.
+    Back ends get all arguments by position. ``body`` is the definition itself, for comparison.
     """
 
     def __init__(self, body: Callable[P, R]) -> None:
@@ -27,11 +28,22 @@ class Operation(Generic[P, R]):
         functools.update_wrapper(self, body)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        given = self._by_position(*args, **kwargs) if kwargs else args
         for backend in self.backends:
-            found = backend(*args)
+            found = backend(*given)
             if found is not NotImplemented:
                 return found  # type: ignore[no-any-return]
         return self.body(*args, **kwargs)
+
+    def _by_position(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """All arguments of a call, with the defaults of those that it leaves out."""
+        bound = inspect.signature(self.body).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args
+
+    def __reduce__(self) -> str:
+        """Pickled and copied by name, as a function is."""
+        return self.body.__qualname__
 
     def attach(self, backend: Backend) -> Backend:
         """Try ``backend`` before the body, after those that were attached earlier; also a decorator."""

@@ -1,8 +1,14 @@
 """Operations: the body defines them, and back ends stand in where they serve."""
 
+import copy
+import pickle
+import subprocess
+import sys
+
 import pytest
 import torch
 
+from crvnn_core.errors import CrvnnError
 from crvnn_core.kernels import Library, Operation, operation, without
 from crvnn_core.kernels.library import fixed_weights
 
@@ -113,3 +119,47 @@ def test_every_library_knows_that_weights_are_fixed_and_is_told_the_end(library)
     assert library.loaded.entered == 0
     with without(), fixed_weights():
         assert library.loaded.entered == 0
+
+
+def test_back_ends_get_keyword_arguments_by_position():
+    @operation()
+    def scaled(values, by=2, plus=0):
+        return values * by + plus
+
+    seen = []
+    scaled.attach(lambda *given: seen.append(given) or NotImplemented)
+    assert scaled(3, plus=1) == scaled(plus=1, values=3) == 7
+    assert seen == [(3, 2, 1), (3, 2, 1)]
+    with pytest.raises(TypeError, match="minus"):
+        scaled(3, minus=1)
+
+
+def test_an_operation_is_pickled_and_copied_by_name():
+    assert pickle.loads(pickle.dumps(double)) is double
+    assert copy.deepcopy([double])[0] is double
+
+
+def test_two_packages_cannot_declare_a_library_of_one_name(library):
+    Library("of_a_test", "tests")  # the same package again, as in a reload
+    with pytest.raises(CrvnnError, match=r"tests and other\.native .*'of_a_test'"):
+        Library("of_a_test", "other.native")
+
+
+def test_a_library_that_defines_no_scope_is_named_and_torch_does_the_work(monkeypatch, tmp_path):
+    monkeypatch.setattr("crvnn_core.kernels.library._declared", [])
+    made = Library("without_a_scope", "crvnn_core.engine.native")
+    monkeypatch.setattr(made, "path", lambda: tmp_path)
+    monkeypatch.setattr(torch.ops, "load_library", lambda path: None)
+    with pytest.warns(UserWarning, match="define_scope"):
+        assert made.load() is None
+
+
+def test_operations_of_the_engine_have_their_back_ends_with_every_retriever():
+    code = (
+        "from crvnn_core.engine.neighbourhoods import adjacent\n"
+        "from crvnn_core.engine.operations import transition\n"
+        "from crvnn_plugins import scorers\n"
+        "from crvnn_plugins.retrievers import scan\n"
+        "assert len(adjacent.backends) == len(transition.backends) == 1\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Neighbourhood, Retriever
-from crvnn_core.engine.neighbourhoods import IdentityCache, adjacent
-from crvnn_core.engine.operations import transition
+from crvnn_core.engine.neighbourhoods import IdentityCache
 from crvnn_core.kernels import operation
 from crvnn_plugins.native import PARTS
 from crvnn_plugins.retrievers.dense import adhoc_matrices
@@ -66,11 +65,6 @@ def intervals(exists: Tensor, mask: Tensor, accumulate: str, small: int) -> Neig
     if exists.shape[1] <= small and not pairs:  # the matrices need float64
         return adhoc_matrices(exists)
     return _Intervals(exists, pairs)
-
-
-# The same library has back ends for these operations of the engine, for interval neighbourhoods.
-adjacent.attach(PARTS.backend("adjacent"))
-transition.attach(PARTS.backend("transition"))
 
 
 class _Intervals(Neighbourhood):

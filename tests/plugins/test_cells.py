@@ -42,6 +42,25 @@ def test_dropout_is_behind_the_first_map_and_in_training_only():
     assert (cell.train()(LEFT, RIGHT) - cell(LEFT, RIGHT)).abs().max() > 0
 
 
+@pytest.mark.usefixtures("by")
+def test_the_mode_of_the_dropout_layer_counts_as_in_monte_carlo_dropout():
+    cell = GatedCell(4, dropout=0.5).eval()
+    expected = cell(LEFT, RIGHT)
+    cell.dropout.train()
+    assert (cell(LEFT, RIGHT) - expected).abs().max() > 0
+    cell.train().dropout.eval()
+    torch.testing.assert_close(cell(LEFT, RIGHT), expected)
+
+
+@pytest.mark.usefixtures("by")
+def test_another_layer_in_place_of_dropout_is_called_on_the_hidden_units():
+    cell = GatedCell(4)
+    cell.dropout = nn.Threshold(torch.inf, 0.0)
+    gates, new = cell.gates.bias.split([12, 4])
+    z, h, c = gates.sigmoid().chunk(3)
+    torch.testing.assert_close(cell(LEFT, RIGHT), cell.norm(z * LEFT + h * RIGHT + c * new))
+
+
 def test_the_lstm_cell_is_a_binary_tree_lstm():
     cell = LSTMCell(4)
     left, right = torch.randn(3, 8), torch.randn(3, 8)

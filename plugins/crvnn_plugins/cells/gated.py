@@ -52,9 +52,10 @@ class GatedCell(Cell):
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         weights = plain_parameters(self.expand, self.gates, self.norm)
-        if weights is None:  # a layer has hooks or was replaced, so it must be called
-            return self.layer_by_layer(left, right)
-        dropout_mask = self._dropout_mask(left) if self.training and self.dropout.p else None
+        if weights is None or type(self.dropout) is not nn.Dropout:
+            return self.layer_by_layer(left, right)  # a layer has hooks or was replaced, so it must be called
+        # The layer's own mode counts, not the cell's: Monte Carlo dropout has only dropout in training mode.
+        dropout_mask = self._dropout_mask(left) if self.dropout.training and self.dropout.p else None
         expand, expand_bias, gates, gates_bias, scale, shift = weights
         rest = (self.norm.eps, self.activation, dropout_mask)
         return gated(left, right, expand, expand_bias, gates, gates_bias, scale, shift, *rest)

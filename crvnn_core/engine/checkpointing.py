@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from crvnn_core.engine.state import State
 from crvnn_core.kernels import fixed_weights
 
 A = TypeVar("A")
-B = TypeVar("B")
 R = TypeVar("R")
 
 
-def checkpointed(step: Callable[[A, B], R]) -> Callable[[A, B], R]:
+def checkpointed(step: Callable[[State, A], R]) -> Callable[[State, A], R]:
     """The same step, whose intermediate results are recomputed in the backward pass."""
 
-    def recomputed(state: A, update: B) -> R:
-        with fixed_weights():  # by the same matrix products: a value close to a threshold must not cross it
+    def recomputed(nodes: Tensor, state: State, update: A) -> R:
+        with fixed_weights():  # the same matrix products to the bit: recomputation must select the same rows
             return step(state, update)
 
-    def run(state: A, update: B) -> R:
-        result: R = checkpoint(recomputed, state, update, use_reentrant=False)
+    def run(state: State, update: A) -> R:
+        # torch looks for tensors among the arguments to know whose random state to restore, for dropout.
+        result: R = checkpoint(recomputed, state.nodes, state, update, use_reentrant=False)
         return result
 
     return run

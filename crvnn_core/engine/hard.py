@@ -27,36 +27,37 @@ def encode_hard(engine: Recursion, inputs: Tensor, mask: Tensor, trace: bool) ->
     of it joins from left to right. Here ``state.exists`` is the probability of not having been composed yet.
     """
     state = engine.begin(inputs, mask)
-    results = Results(engine.halt_penalty, engine.penalise == "unhalted")
+    results = Results(penalty=0.0, unhalted_only=False)  # one node is left of every sequence
     recorder = Recorder(mask, state.exists.dtype) if trace else None
-    left, sizes = list(state.lengths), [length + 2 * state.behind for length in state.lengths]
-    closing = [False] * len(left)  # whether what is left joins from left to right
+    tokens_left, sizes = list(state.lengths), [length + 2 * state.edge for length in state.lengths]
+    closing = [False] * len(sizes)  # whether what is left joins from left to right
     kept = state.present
-    while active := _active(results, state, left):
-        left, sizes = [left[i] for i in active], [sizes[i] for i in active]
+    while active := _retire(results, state, tokens_left):
+        tokens_left, sizes = [tokens_left[i] for i in active], [sizes[i] for i in active]
         closing = [closing[i] for i in active]
         if state.step or len(active) < len(state.lengths):
             state = state.compacted(active, kept, max(sizes))
         closing = [
-            over or state.step >= engine.step_limit(length)
-            for over, length in zip(closing, state.lengths, strict=True)
+            already or state.step >= engine.step_limit(length)
+            for already, length in zip(closing, state.lengths, strict=True)
         ]
-        over = torch.tensor(closing, device=mask.device) if any(closing) else None
+        closes = torch.tensor(closing, device=mask.device) if any(closing) else None
         there = state.present.to(state.exists.dtype)  # every position that is left exists
         c = engine.decide(state, adjacent(state.present, there), there)
-        joined = join(c, state.exists, state.eligible, state.tokens, state.present, over)
-        remaining, joins, receives, kept, exists = joined
-        # The host waits once a step: for how many join, and which sequences have not halted. It asks before the
-        # parents are made, so a halting that needs vectors sees those of the step before.
-        more = engine.wants_more(exists, state.nodes, state.step + 1)
-        made, more = torch.stack([joins.sum(1), more]).tolist()
+        remaining, joins, receives, kept, exists = join(
+            c, state.exists, state.eligible, state.tokens, state.present, closes
+        )
+        # The host reads from the device once a step: how many join, and which sequences have not halted. It does so
+        # before the parents are made, so a halting that needs vectors sees those of the step before.
+        wanted = engine.wants_more(exists, state.nodes, state.step + 1)
+        made, more = torch.stack([joins.sum(1), wanted]).tolist()
         nodes = _with_parents(engine, state.nodes, receives, sum(made))
         state = state.next(nodes, remaining, receives)
         if recorder is not None:
             recorder.record(state, joins, exists)
-        left = [count - joined for count, joined in zip(left, made, strict=True)]
+        tokens_left = [count - joined for count, joined in zip(tokens_left, made, strict=True)]
         sizes = [size - joined for size, joined in zip(sizes, made, strict=True)]
-        closing = [over or not go_on for over, go_on in zip(closing, more, strict=True)]
+        closing = [already or not go_on for already, go_on in zip(closing, more, strict=True)]
     return results.encoding(engine.cell.readout, recorder)
 
 
@@ -68,9 +69,9 @@ def _with_parents(engine: Recursion, nodes: Tensor, receives: Tensor, made: int)
     return flat.index_copy_(0, rows, parents).view_as(nodes)  # in place: nothing else holds these nodes
 
 
-def _active(results: Results, state: State, left: list[int]) -> list[int]:
-    """The sequences of which more than one token is left; the others are done."""
-    done = [i for i, count in enumerate(left) if count == 1]
+def _retire(results: Results, state: State, tokens_left: list[int]) -> list[int]:
+    """The sequences of which more than one token is left; the results of the others are kept."""
+    done = [i for i, count in enumerate(tokens_left) if count == 1]
     if done:
         results.add(state, done, halted=True)
-    return [i for i, count in enumerate(left) if count > 1]
+    return [i for i, count in enumerate(tokens_left) if count > 1]

@@ -44,7 +44,7 @@ def _product(matrix: Tensor, values: Tensor) -> Tensor:
 
 
 class Adjacent(Neighbourhood):
-    """Neighbours where everything but the padding exists: the positions next to one."""
+    """Neighbours where everything but the padding exists: the positions next to one. A batch of one has no padding."""
 
     def __init__(self, present: Tensor) -> None:
         self.present = present
@@ -103,7 +103,7 @@ class IdentityCache(Generic[T]):
 
 
 class CachedNeighbourhood(Neighbourhood):
-    """Asks another neighbourhood once for each tensor, however often the parts of a step do."""
+    """Asks another neighbourhood for left and right of a tensor once, however often the parts of a step do."""
 
     caches = True
 

@@ -91,12 +91,12 @@ class Recursion(Encoder):
         sequences = ActiveSequences(self)
         recorder = Recorder(mask, begin.exists.dtype) if trace else None
         step = checkpointed(self.step) if self.checkpoint else self.step
-        state = sequences.remaining(begin)
+        state = sequences.retire(begin)  # a single token has nothing to compose
         while state is not None:  # for k = 1 to n - 1
             c, after = step(state, sequences.update)
             if recorder is not None:
                 recorder.record(after, c, after.exists)
-            state = sequences.remaining(after)  # if dynamicHalt(e'): break
+            state = sequences.retire(after)  # if dynamicHalt(e'): break
         return sequences.results.encoding(self.cell.readout, recorder)
 
     def step(self, state: State, update: Update | None = None) -> tuple[Tensor, State]:
@@ -106,11 +106,11 @@ class Recursion(Encoder):
         """
         near = self.retrieve(state)  # left and right, by Eq. 5 or 6
         c = self.decide(state, near, state.exists)  # c <- decisionFunction(r)
-        # alpha <- left(c), and e' <- e (1 - c)
-        c, alpha, e = transition(c, near, state.exists, state.eligible, state.tokens)
+        # alpha <- left(c); and e' <- e (1 - c) already here: it says which rows of r' still matter
+        c, alpha, e_next = transition(c, near, state.exists, state.eligible, state.tokens)
         h = near.left(state.nodes)  # h <- left(r)
-        r = (update or self.update)(state, h, alpha, e)  # r' <- alpha compose(h, r) + (1 - alpha) r
-        return c, state.next(r, e, alpha)
+        r_next = (update or self.update)(state, h, alpha, e_next)  # r' <- alpha compose(h, r) + (1 - alpha) r
+        return c, state.next(r_next, e_next, alpha)
 
     def update(self, state: State, h: Tensor, left_c: Tensor, exists: Tensor) -> Tensor:
         """r' = alpha compose(h, r) + (1 - alpha) r with alpha = left(c), at every position [B, N, s]."""
@@ -191,8 +191,8 @@ class Recursion(Encoder):
             tokens=(place >= 0) & (place < count),
             eligible=(place >= 0) & (place < count - 1),
             place=place.expand_as(exists),
-            rows=torch.arange(len(lengths), device=inputs.device),
-            behind=self._edge,
+            batch_index=torch.arange(len(lengths), device=inputs.device),
+            edge=self._edge,
             lengths=tuple(lengths),
         )
 

@@ -31,7 +31,7 @@ class Results:
     def add(self, state: State, sequences: list[int], halted: bool) -> None:
         """Keep the results of these sequences of a state, which halted or whose steps ran out."""
         index = torch.tensor(sequences, device=state.nodes.device)
-        rows, last = state.rows.index_select(0, index), state.last().index_select(0, index)
+        rows, last = state.batch_index.index_select(0, index), state.last().index_select(0, index)
         self.rows.append(rows)
         self.nodes.append(state.nodes[index, last])
         self.steps.append(torch.full_like(rows, state.step))

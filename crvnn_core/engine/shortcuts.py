@@ -19,7 +19,7 @@ from crvnn_core.engine.state import State, kept_within
 if TYPE_CHECKING:
     from crvnn_core.engine.recursion import Recursion
 
-#: Compaction copies what is kept, which is worth it when at most this share of the positions is left.
+#: Compacting positions, and selecting rows for the cell, is worth its copies when at most this share is left.
 WORTH = 0.9
 
 
@@ -40,26 +40,32 @@ class ActiveSequences:
     def __init__(self, engine: Recursion) -> None:
         self.engine = engine
         self.results = Results(engine.halt_penalty, engine.penalise == "unhalted")
-        self._plan: StepPlan | None = None  # of the step that is being taken, once it is known
+        #: What follows a step, by its number, from when it is known until the step is over; with activation
+        #: checkpointing to the end, so that a step is recomputed without asking the halting again.
+        self._plans: dict[int, StepPlan] = {}
 
     def update(self, state: State, h: Tensor, left_c: Tensor, exists: Tensor) -> Tensor:
         """The nodes after a step, as ``Recursion.update`` makes them, with the cell run only where it matters.
 
-        ``exists`` is e after the step. Where the halting needs no vectors it is asked here, before the nodes are made:
-        of sequences that are done only the last token's is needed.
+        ``exists`` is e after the step. A halting that needs no vectors is asked here, before the nodes are made: when
+        all sequences are done, only the nodes of last tokens are needed.
         """
-        if not self.engine.halting.needs_vectors:
-            self._plan = self._plan_after(state, state.step + 1, exists, state.nodes)
+        step = state.step + 1
+        if not self.engine.halting.needs_vectors and step not in self._plans:
+            self._plans[step] = self._plan_after(state, step, exists, state.nodes)
         rows = self._rows(state, left_c, exists)
         if rows is None:
             return self.engine.update(state, h, left_c, exists)
         children, own = rows_at(h, state.nodes, rows)
         return blend_at(state.nodes, own, self.engine.compose(children, own), left_c, rows)
 
-    def remaining(self, state: State) -> State | None:
+    def retire(self, state: State) -> State | None:
         """Keep the results of sequences that are done; the state of the active ones, or ``None``."""
-        plan = self._plan or self._plan_after(state, state.step, state.exists, state.nodes)
-        self._plan = None
+        plan = self._plans.get(state.step)
+        if plan is None:
+            plan = self._plan_after(state, state.step, state.exists, state.nodes)
+        if not self.engine.checkpoint:
+            self._plans.clear()
         done = sorted(set(range(len(state.lengths))) - set(plan.active))
         for halted in (True, False):
             leaving = [i for i in done if plan.more[i] != halted]
@@ -68,20 +74,22 @@ class ActiveSequences:
         if not plan.active:
             return None
         sizes, n = [plan.sizes[i] for i in plan.active], plan.kept.shape[1]
-        all_exist = not any(plan.uncertain[i] for i in plan.active)  # then nothing else may be there
-        if done or (min(sizes) < n if all_exist else max(sizes) < WORTH * n):
+        all_exist = not any(plan.uncertain[i] for i in plan.active)
+        # Where everything exists, neighbours are those next to a position, so whatever has e = 0 must go.
+        worthwhile = state.step > 0 and (min(sizes) < n if all_exist else max(sizes) < WORTH * n)
+        if done or worthwhile:
             state = state.compacted(plan.active, plan.kept, max(sizes))
         state.all_exist = all_exist
         return state
 
     def _plan_after(self, state: State, step: int, exists: Tensor, nodes: Tensor) -> StepPlan:
-        """This is the one place in the loop where the host waits for the device."""
+        """What follows a step. Here alone the loop reads from the device, and so makes the host wait for it."""
         engine = self.engine
-        sizes = [length + 2 * state.behind for length in state.lengths]
+        sizes = [length + 2 * state.edge for length in state.lengths]
         more, uncertain, kept = [True] * len(sizes), sizes if step else [0] * len(sizes), state.present
         if step and not nodes.is_meta:
             wanted = engine.wants_more(exists.detach() * state.tokens, nodes, step)
-            if may_drop(engine) or can_saturate(engine):
+            if may_drop(engine) or uses_exact_zeros(engine):
                 kept, facts = self._survey(state, wanted, exists)
                 answers, sizes, uncertain = facts.tolist()
                 more = [bool(answer) for answer in answers]
@@ -93,7 +101,7 @@ class ActiveSequences:
     def _survey(self, state: State, wanted: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
         """The kept positions [B, N]; and per sequence the halting's answer, how many are kept, how many may have
         e < 1 [3, B]."""
-        drops, saturates = may_drop(self.engine), can_saturate(self.engine)
+        drops, saturates = may_drop(self.engine), uses_exact_zeros(self.engine)
         if drops and saturates and self.engine.drop == 0:
             return survey(wanted, exists, state.present, state.eligible)
         kept = kept_within(self.engine.drop, state, exists) if drops else state.present
@@ -105,7 +113,8 @@ class ActiveSequences:
 
         Counting them makes the host wait for the device, so that is done only where it costs nothing.
         """
-        if self.engine.shortcuts and self._plan is not None and not self._plan.active:
+        plan = self._plans.get(state.step + 1)
+        if self.engine.shortcuts and plan is not None and not plan.active:
             return state.last() + torch.arange(0, left_c.numel(), left_c.shape[1], device=left_c.device)
         if not (may_skip(self.engine, self.engine.skip) and host_sees(left_c)):
             return None
@@ -113,7 +122,7 @@ class ActiveSequences:
         return rows if len(rows) < WORTH * left_c.numel() else None
 
 
-def can_saturate(engine: Recursion) -> bool:
+def uses_exact_zeros(engine: Recursion) -> bool:
     """Whether decisions can be exactly 0 or 1, and have no gradient there that would be missed."""
     exact = engine.shortcuts and engine.decision.can_saturate
     return exact and (engine.decision.gradient_vanishes or not torch.is_grad_enabled())

@@ -24,8 +24,8 @@ class State:
     tokens: Tensor  # [B, N] bool: a token, so it may receive
     eligible: Tensor  # [B, N] bool: a token but not the last, so it may be composed with its right neighbour
     place: Tensor  # [B, N] which token of its sequence it is, from 0
-    rows: Tensor  # [B] place in the batch as it was given
-    behind: int  # positions behind the last token that are not padding: END
+    batch_index: Tensor  # [B] place in the batch as it was given
+    edge: int  # 1 if START and END stand around the tokens, else 0
     lengths: tuple[int, ...]  # tokens of each sequence, known on the host
     step: int = 0  # steps taken so far
     all_exist: bool = True  # whether every position that is not padding is known to have e = 1
@@ -39,7 +39,7 @@ class State:
 
     def last(self) -> Tensor:
         """The position of the last token of each sequence [B]."""
-        return self.present.sum(1) - (1 + self.behind)
+        return self.present.sum(1) - (1 + self.edge)
 
     def compacted(self, sequences: list[int], kept: Tensor, size: int) -> State:
         """These sequences alone, and of each only the kept positions: at most ``size`` of them."""
@@ -50,7 +50,10 @@ class State:
         lost, exists = self.lost, self.exists
         if len(sequences) < len(self.lengths):
             index = torch.tensor(sequences, device=kept.device)
-            after.rows, after.lengths = self.rows[index], tuple(self.lengths[i] for i in sequences)
+            after.batch_index, after.lengths = (
+                self.batch_index[index],
+                tuple(self.lengths[i] for i in sequences),
+            )
             if lost is not None:
                 lost, exists, kept = lost[index], exists[index], kept[index]
         if lost is not None:

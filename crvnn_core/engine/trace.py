@@ -41,9 +41,12 @@ class Recorder:
     def record(self, state: State, compose: Tensor, exists: Tensor) -> None:
         """A step of the sequences in ``state``; the others stay as they are."""
         before = self._exists[-1]
-        rows, column = state.rows.unsqueeze(1), torch.where(state.tokens, state.place, self._mask.shape[1])
+        rows, column = (
+            state.batch_index.unsqueeze(1),
+            torch.where(state.tokens, state.place, self._mask.shape[1]),
+        )
         now, chosen = before.clone(), torch.zeros_like(before)
-        now[state.rows] = 0  # dropped positions no longer exist
+        now[state.batch_index] = 0  # dropped positions no longer exist
         now[rows, column] = exists.detach().to(before.dtype)
         chosen[rows, column] = compose.detach().to(before.dtype)
         self._exists.append(now)

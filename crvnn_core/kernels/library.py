@@ -16,8 +16,8 @@ from crvnn_core.errors import CrvnnError
 from crvnn_core.kernels import building, dispatch
 from crvnn_core.kernels.operation import Backend
 
-#: Every library that an imported package has declared.
-_declared: list[Library] = []
+#: The libraries with a back end that is attached to an operation.
+_attached: list[Library] = []
 
 
 class Library:
@@ -41,7 +41,6 @@ class Library:
                 )
         self._loaded: Loaded | None = None
         self._tried = False
-        _declared.append(self)
 
     @property
     def sources(self) -> Path:
@@ -87,6 +86,8 @@ class Library:
 
     def backend(self, name: str) -> Backend:
         """The back end of the operation called ``name``: the adapter of that name, where compiled code may run."""
+        if self not in _attached:
+            _attached.append(self)
 
         def run(*arguments: Any) -> Any:
             if not dispatch.serves(*arguments):
@@ -126,8 +127,8 @@ class Operators:
 
 
 def in_use() -> bool:
-    """Whether compiled back ends are allowed, and a library of those declared so far is there."""
-    return dispatch.allowed() and any(library.load() is not None for library in _declared)
+    """Whether compiled back ends are allowed, and a library of those attached so far is there."""
+    return dispatch.allowed() and any(library.load() is not None for library in _attached)
 
 
 @contextlib.contextmanager
@@ -136,7 +137,7 @@ def fixed_weights() -> Iterator[None]:
     if not dispatch.serves():
         yield
         return
-    entered = [loaded.operators for library in _declared if (loaded := library.load()) is not None]
+    entered = [loaded.operators for library in _attached if (loaded := library.load()) is not None]
     for operators in entered:
         operators.enter()
     try:

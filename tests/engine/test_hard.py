@@ -19,8 +19,6 @@ from crvnn_plugins.haltings import FixedDepth, Never, Threshold
 from crvnn_plugins.retrievers.interval import Adhoc
 from crvnn_plugins.scorers import WindowScorer
 
-pytestmark = pytest.mark.usefixtures("by")
-
 
 def model(width=4, *, sharpness=10.0, seed=2, **parts):
     torch.manual_seed(seed)
@@ -101,6 +99,13 @@ def test_decisions_that_are_binary_anyway_give_the_same_hard_and_soft(lengths, s
     torch.testing.assert_close(one.vector, two.vector, atol=1e-9, rtol=0)
     torch.testing.assert_close(one.trace.exists, two.trace.exists, atol=0, rtol=0)
     assert one.steps.tolist() == two.steps.tolist()
+
+
+@pytest.mark.parametrize("penalise", ["all", "unhalted"])
+def test_one_node_is_left_so_nothing_is_penalised(penalise):
+    encoder = model(halt_penalty=1.0, penalise=penalise, halting=FixedDepth(1))
+    assert encoder(*batch([9, 4])).penalty.min() > 0
+    assert encoder(*batch([9, 4]), hard=True).penalty.tolist() == [0, 0]
 
 
 def test_it_is_for_inference_and_has_no_gradient():

@@ -21,8 +21,6 @@ from crvnn_plugins.retrievers.scan import LogSpace
 from crvnn_plugins.retrievers.windowed import Windowed
 from crvnn_plugins.scorers import WindowScorer
 
-pytestmark = pytest.mark.usefixtures("by")
-
 WIDTH = 6
 RETRIEVERS = {
     "adhoc": lambda: Adhoc(small=0),
@@ -179,8 +177,8 @@ def state_of(exists):
         tokens=everything,
         eligible=eligible,
         place=place,
-        rows=torch.arange(len(exists)),
-        behind=0,
+        batch_index=torch.arange(len(exists)),
+        edge=0,
         lengths=(n,) * len(exists),
     )
 

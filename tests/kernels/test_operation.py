@@ -75,7 +75,7 @@ def library(monkeypatch):
     """A library whose operators are Python's."""
     from crvnn_core.kernels import library as module
 
-    monkeypatch.setattr(module, "_declared", list(module._declared))
+    monkeypatch.setattr(module, "_attached", list(module._attached))
     made, loaded = Library("of_a_test", "tests"), Loaded()
     monkeypatch.setattr(made, "_load", lambda: loaded)
     made.loaded = loaded
@@ -110,7 +110,13 @@ def test_a_library_is_looked_for_once(library, monkeypatch):
     assert calls == [1, 1]
 
 
+def test_a_library_that_serves_no_operation_is_not_loaded(library):
+    with fixed_weights():
+        assert library.loaded.entered == 0
+
+
 def test_every_library_knows_that_weights_are_fixed_and_is_told_the_end(library):
+    library.backend("double")
     with fixed_weights():
         assert library.loaded.entered == 1
     assert library.loaded.entered == 0

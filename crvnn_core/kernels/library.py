@@ -33,12 +33,6 @@ class Library:
 
     def __init__(self, name: str, package: str) -> None:
         self.name, self.package = name, package
-        for other in _declared:
-            if other.name == name and other.package != package:  # loading both would abort the process
-                raise CrvnnError(
-                    f"{other.package} and {package} both declare a library of kernels called {name!r}; "
-                    "rename one of them, in Library(...) and in TORCH_LIBRARY(...)"
-                )
         self._loaded: Loaded | None = None
         self._tried = False
 
@@ -86,6 +80,14 @@ class Library:
 
     def backend(self, name: str) -> Backend:
         """The back end of the operation called ``name``: the adapter of that name, where compiled code may run."""
+        for other in _attached:
+            if (
+                other.name == self.name and other.package != self.package
+            ):  # loading both would abort the process
+                raise CrvnnError(
+                    f"{other.package} and {self.package} both have a library of kernels called {self.name!r}; "
+                    "rename one of them, in Library(...) and in TORCH_LIBRARY(...)"
+                )
         if self not in _attached:
             _attached.append(self)
 
@@ -108,9 +110,7 @@ class Loaded:
 
     def __init__(self, name: str, adapters: ModuleType) -> None:
         self.operators, self.adapters = Operators(name), adapters
-        if not hasattr(
-            self.operators, "enter"
-        ):  # else every forward pass would fail, as it enters every library
+        if not hasattr(self.operators, "enter"):  # which every forward pass calls
             raise AttributeError("its library.cpp does not call crvnn::define_scope")
 
 

@@ -145,14 +145,14 @@ def test_an_operation_is_pickled_and_copied_by_name():
     assert copy.deepcopy([double])[0] is double
 
 
-def test_two_packages_cannot_declare_a_library_of_one_name(library):
-    Library("of_a_test", "tests")  # the same package again, as in a reload
+def test_two_packages_cannot_attach_a_library_of_one_name(library):
+    library.backend("double")
+    Library("of_a_test", "tests").backend("double")  # the same package again, as in a reload
     with pytest.raises(CrvnnError, match=r"tests and other\.native .*'of_a_test'"):
-        Library("of_a_test", "other.native")
+        Library("of_a_test", "other.native").backend("double")
 
 
 def test_a_library_that_defines_no_scope_is_named_and_torch_does_the_work(monkeypatch, tmp_path):
-    monkeypatch.setattr("crvnn_core.kernels.library._declared", [])
     made = Library("without_a_scope", "crvnn_core.engine.native")
     monkeypatch.setattr(made, "path", lambda: tmp_path)
     monkeypatch.setattr(torch.ops, "load_library", lambda path: None)

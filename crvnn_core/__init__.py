@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from crvnn_core.deprecation import find_former_modules
 from crvnn_core.errors import (
     ContractError,
     CrvnnError,
@@ -89,6 +90,8 @@ _LAZY = {
     "trees.evaluation": ("TreeScores", "score_trees"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
+
+find_former_modules()
 
 __all__ = [
     "SLOTS",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import warnings
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 
@@ -44,3 +49,40 @@ def adopt_renamed(cls: type) -> None:
                 )  # at the class statement: past this, __init_subclass__ and ABCMeta
                 setattr(cls, renamed.new, vars(cls)[old])
                 delattr(cls, old)
+
+
+#: Modules that documentation of earlier versions imported from, where they are now, and what is called otherwise there.
+FORMER_MODULES: dict[str, tuple[str, dict[str, str]]] = {
+    "crvnn_core.published": ("crvnn_core.inference.published_weights", {}),
+    "crvnn_core.variants": (
+        "crvnn_core.inference.part_exchange",
+        {"variant": "exchange_parts"},
+    ),
+    "crvnn_core.watching": (
+        "crvnn_core.inference.inspection",
+        {"watch": "inspect", "Watched": "InspectedSequence", "Answer": "Inspection"},
+    ),
+}
+
+
+class FormerModules(MetaPathFinder, Loader):
+    """Imports a module under its former name: a module with the former names of what has moved."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in FORMER_MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        new, renamed = FORMER_MODULES[module.__name__]
+        warnings.warn(f"{module.__name__} is now {new}", DeprecationWarning, stacklevel=2)
+        found = importlib.import_module(new)
+        vars(module).update({name: value for name, value in vars(found).items() if not name.startswith("__")})
+        vars(module).update({old: getattr(found, name) for old, name in renamed.items()})
+
+
+def find_former_modules() -> None:
+    """Let imports find modules by their former names, after all other finders."""
+    if not any(isinstance(finder, FormerModules) for finder in sys.meta_path):
+        sys.meta_path.append(FormerModules())

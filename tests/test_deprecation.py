@@ -1,5 +1,8 @@
 """Names of earlier versions still work, with a warning that gives the new one."""
 
+import importlib
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -68,3 +71,28 @@ def test_new_names_give_no_warning():  # warnings are errors here
             return torch.sigmoid(scores) * eligible
 
     assert New().gradient_vanishes
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("watching", "watch"), ("watching", "neighbours"), ("variants", "variant"), ("published", "NAMES")],
+)
+def test_modules_that_documentation_named_are_found_under_their_former_names(module, name):
+    sys.modules.pop(f"crvnn_core.{module}", None)
+    with pytest.warns(DeprecationWarning, match=f"crvnn_core.{module} is now crvnn_core.inference"):
+        found = importlib.import_module(f"crvnn_core.{module}")
+    assert getattr(found, name) is not None
+
+
+def test_a_module_that_never_was_is_still_missing():
+    with pytest.raises(ModuleNotFoundError, match="crvnn_core.nonsense"):
+        importlib.import_module("crvnn_core.nonsense")
+
+
+@pytest.mark.parametrize("package", ["cells", "decisions"])
+def test_classes_are_found_in_their_package(package):
+    found = importlib.import_module(f"crvnn_plugins.{package}")
+    for name in found._HOME:
+        assert getattr(found, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
+        found.Nonsense  # noqa: B018

@@ -115,7 +115,7 @@ class Observer:
     """Is told what happens during training; override what you need."""
 
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
-        """Training begins or goes on, to end at step ``steps``; ``facts`` has ``step``, where it stands.
+        """Training begins or resumes, to end at step ``steps``; ``facts`` has ``step``, where it stands.
 
         ``facts`` also has ``parameters`` (how many) and ``directory`` (where the run is kept, or ``None``).
         """

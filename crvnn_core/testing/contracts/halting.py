@@ -38,7 +38,7 @@ def check_halting_answers_for_each_sequence(component: Component) -> None:
 
 
 def check_halting_treats_each_sequence_alone(component: Component) -> None:
-    """A sequence goes on in a padded batch just when it goes on alone."""
+    """A sequence continues in a padded batch just when it continues alone."""
     mask = padded((9, 1, 4, 6))
     halting = build(component)
     for seed in range(20):
@@ -47,7 +47,7 @@ def check_halting_treats_each_sequence_alone(component: Component) -> None:
         for row, n in enumerate(mask.sum(1).tolist()):
             alone = _ask(halting, exists[row : row + 1, :n], 2)
             assert together[row] == alone[0], (
-                f"sequence {row} goes on: {bool(together[row])} in a batch, {bool(alone[0])} alone"
+                f"sequence {row} continues: {bool(together[row])} in a batch, {bool(alone[0])} alone"
             )
 
 
@@ -62,12 +62,12 @@ def check_halting_ignores_positions_that_are_gone(component: Component) -> None:
     for step in (1, 5):
         whole, rest = halting(exists, vectors, step), halting(exists[:, kept], vectors[:, kept], step)
         assert whole.tolist() == rest.tolist(), (
-            "whether a sequence goes on depends on positions with e = 0; weigh positions by exists"
+            "whether a sequence continues depends on positions with e = 0; weigh positions by exists"
         )
 
 
 def check_halting_lets_fresh_sequences_go_on(component: Component) -> None:
-    """While every token still exists there is work to do, so a sequence of two or more goes on."""
+    """While every token still exists there is work to do, so a sequence of two or more continues."""
     going = _ask(build(component), padded((5, 3, 2)).float())
     assert bool(going.all()), f"stops before anything was composed: {going.tolist()}"
 

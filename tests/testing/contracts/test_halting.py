@@ -89,7 +89,7 @@ FAULTY = [
         "expected bool, got torch.float32",
     ),
     ("halting_answers_for_each_sequence", halting(lambda active: active.any()), "expected [3], got []"),
-    ("halting_treats_each_sequence_alone", BatchHalting, "goes on: "),
+    ("halting_treats_each_sequence_alone", BatchHalting, "continues: "),
     ("halting_ignores_positions_that_are_gone", MeanExistence, "depends on positions with e = 0"),
     ("halting_ignores_positions_that_are_gone", LargestVector, "depends on positions with e = 0"),
     ("halting_lets_fresh_sequences_go_on", halting(torch.zeros_like), "stops before anything was composed"),

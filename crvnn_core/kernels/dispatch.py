@@ -37,9 +37,9 @@ def without() -> Iterator[None]:
 def serves(*arguments: Any) -> bool:
     """Whether compiled code may take these arguments.
 
-    Its tensors are plain ones on a CPU: float32, bool or int64. (Those inside lists are not looked at.) Whatever intercepts or transforms torch's operations
-    (autocast, compiling, exporting, tracing, dispatch modes, function transforms, forward-mode derivatives) sees the
-    operation's body instead.
+    Its tensors are plain ones on a CPU: float32, bool or int64 (those inside lists are not looked at). Whatever
+    intercepts or transforms torch's operations (autocast, compiling, exporting, tracing, dispatch modes, function
+    transforms, forward-mode derivatives) sees the operation's body instead.
     """
     if not _allowed or torch.compiler.is_compiling() or _intercepted():
         return False

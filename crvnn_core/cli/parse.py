@@ -18,7 +18,7 @@ from crvnn_core.cli.session import (
     plugin_option,
     print_json,
 )
-from crvnn_core.trees.tree import FORMATS
+from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 
 if TYPE_CHECKING:
     from crvnn_core.trees.parsing import Parse
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write to a file: .svg, .tex, .json, .jsonl, .txt (brackets), .ptb or .mrg (NLTK), or what --format says.",
+    help="Write to a file, in the format of --format or of its suffix: "
+    + ", ".join(f"{suffix} ({form})" for suffix, form in FORMAT_BY_SUFFIX.items())
+    + ".",
 )
 @hard_option
 @json_option
@@ -57,9 +59,9 @@ def parse_command(
     """Show the tree along which the model in the directory RUN (or an installed one, by name) composes each TEXT.
 
     A task on pairs takes the texts two by two, and gives two trees for each. Several trees go into one file where each
-    is one line (brackets, nested, json, nltk; as a list in a .json), and otherwise into numbered files: tree.svg
-    becomes tree-1.svg, tree-2.svg ... Tokens that the model does not know are dashed in drawings, and named on standard
-    error. A text may have up to 5,000 tokens.
+    is one line (as in brackets; as a list in a .json), and otherwise into numbered files: tree.svg becomes tree-1.svg,
+    tree-2.svg ... Tokens that the model does not know are dashed in drawings, and named on standard error. A text may
+    have up to 5,000 tokens.
 
     \b
     Examples:
@@ -70,7 +72,7 @@ def parse_command(
     """
     from crvnn_core.errors import CrvnnError, InputError
     from crvnn_core.inference.trained import load
-    from crvnn_core.trees.parsing import ONE_LINE, format_of, parse, write_parses
+    from crvnn_core.trees.parsing import format_of, parse, write_parses
 
     expect_texts(texts, file)
     if as_json and (form is not None or out is not None):

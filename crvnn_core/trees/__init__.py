@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crvnn_core.trees.tree import FORMATS, READABLE, Nested, Node, Tree
+from crvnn_core.trees.formats import FORMATS, READABLE
+from crvnn_core.trees.tree import Nested, Node, Tree
 
 if TYPE_CHECKING:
     from crvnn_core.trees.extraction import tree_of, trees_of

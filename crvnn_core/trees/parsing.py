@@ -10,6 +10,7 @@ from attrs import frozen
 
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
+from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, ONE_LINE
 from crvnn_core.trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
 
 #: The most tokens of a text that ``parse`` takes: longer trees take minutes and cannot be read.
 MOST_TOKENS = 5000
-#: Formats in which a tree is one line, so that a file can hold several.
-ONE_LINE = ("brackets", "nested", "json", "nltk")
-_SUFFIXES = {
-    ".svg": "svg",
-    ".tex": "latex",
-    ".json": "json",
-    ".jsonl": "json",
-    ".txt": "brackets",
-    ".ptb": "nltk",
-    ".mrg": "nltk",
-}
 
 
 @frozen
@@ -85,12 +75,12 @@ def parse(
 
 def format_of(path: Path) -> str:
     """The format that the suffix of a file's name stands for."""
-    if path.suffix.lower() not in _SUFFIXES:
+    if path.suffix.lower() not in FORMAT_BY_SUFFIX:
         raise InputError(
-            f"{path}: the suffix stands for no format of trees. Known are {' '.join(_SUFFIXES)}; "
+            f"{path}: the suffix stands for no format of trees. Known are {' '.join(FORMAT_BY_SUFFIX)}; "
             "with --format, any name will do."
         )
-    return _SUFFIXES[path.suffix.lower()]
+    return FORMAT_BY_SUFFIX[path.suffix.lower()]
 
 
 def write_parses(parses: Sequence[Parse], path: Path, form: str) -> list[Path]:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
-from crvnn_core.errors import InputError, nearest
+from crvnn_core.errors import InputError
+from crvnn_core.trees.formats import reader, writer
 
 #: A token, or the trees of two children.
 Nested = str | tuple["Nested", "Nested"]
-
-#: The functions in ``crvnn_core.trees.formats`` that write and read trees, by format.
-_WRITERS = {
-    "brackets": "bracketed:write",
-    "nested": "records:write_nested",
-    "json": "records:write",
-    "nltk": "treebank:write",
-    "svg": "svg:write",
-    "latex": "forest:write",
-    "terminal": "drawing:write",
-}
-_READERS = {"brackets": "bracketed:read", "json": "records:read", "nltk": "treebank:read"}
-#: Formats that ``Tree.to`` writes, and those among them that ``Tree.read`` reads.
-FORMATS, READABLE = tuple(_WRITERS), tuple(_READERS)
 
 _JOIN = object()  # on the stack below two children that are to be joined
 
@@ -122,17 +108,15 @@ class Tree:
 
     @classmethod
     def read(cls, text: str, form: str) -> Tree:
-        """The tree in a text of one of the ``READABLE`` formats: brackets, json or nltk."""
-        tree: Tree = _function(_READERS, form, "read from")(text)
-        return tree
+        """The tree in a text in one of the ``READABLE`` formats of ``crvnn_core.trees``, such as ``brackets``."""
+        return reader(form)(text)
 
     def to(self, form: str, *, unknown: Collection[int] = ()) -> str:
-        """This tree in one of the ``FORMATS``: brackets, nested, json, nltk, svg, latex or terminal.
+        """This tree in one of the ``FORMATS`` of ``crvnn_core.trees``, such as ``brackets`` or ``svg``.
 
         :param unknown: positions of tokens outside the model's vocabulary; json, svg, latex and terminal mark them.
         """
-        text: str = _function(_WRITERS, form, "written as")(self, unknown)
-        return text
+        return writer(form)(self, unknown)
 
     def same(self, other: Tree) -> bool:
         """Whether both have the same tokens and structure, however they came about."""
@@ -182,7 +166,7 @@ class Tree:
 
     def plain(self) -> dict[str, Any]:
         """Tokens and nodes as JSON has them."""
-        from crvnn_core.trees.formats.records import plain
+        from crvnn_core.trees.formats.json import plain
 
         return plain(self)
 
@@ -212,13 +196,6 @@ def _check(tokens: tuple[str, ...], nodes: tuple[Node, ...]) -> None:
                 "which do not stand side by side as nodes or tokens by then"
             )
         ends[node.start], ends[node.split] = node.end, 0
-
-
-def _function(functions: Mapping[str, str], form: str, verb: str) -> Any:
-    if form not in functions:
-        hint = f"{nearest(form, functions)} There are: {', '.join(functions)}."
-        raise InputError(f"trees cannot be {verb} '{form}'.{hint}")
-    return pkgutil.resolve_name(f"crvnn_core.trees.formats.{functions[form]}")
 
 
 def _shortened(part: object) -> str:

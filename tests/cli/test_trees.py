@@ -184,7 +184,7 @@ def test_a_structure_of_its_own_is_shown_too(balanced_run):
     [
         (
             ["listops", TEXT, "--out", "tree.png"],
-            "the suffix stands for no format of trees. Known are .svg .tex",
+            "the suffix stands for no format of trees. Known are .txt .json",
         ),
         (["listops", TEXT, "--format", "bracket"], "'bracket' is not one of"),
         (["listops", TEXT, "--json", "--format", "svg"], "it goes with neither"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from crvnn_core import InputError
 from crvnn_core.trees import FORMATS, READABLE, Tree
-from crvnn_core.trees.formats.bracketed import leaf_of
+from crvnn_core.trees.formats.brackets import leaf_of
 from crvnn_core.trees.formats.escapes import token_of
 
 #: Table 1 of the paper, and the two sentences of its table of parses, as printed there.
@@ -333,3 +334,8 @@ def test_a_form_that_is_only_written_is_named_with_those_that_can_be_read(form):
 def test_an_unknown_form_is_named_with_those_that_exist():
     with pytest.raises(InputError, match=r"'bracket'\. Did you mean 'brackets'.*terminal"):
         Tree.of("a").to("bracket")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_format_is_readable_exactly_if_its_module_reads(form):
+    assert hasattr(import_module(f"crvnn_core.trees.formats.{form}"), "read") == (form in READABLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from crvnn_core.trees.formats.bracketed import leaf, leaf_of
+from crvnn_core.trees.formats.brackets import leaf, leaf_of
 from crvnn_core.trees.formats.builder import Builder
 from crvnn_core.trees.tree import Tree
 

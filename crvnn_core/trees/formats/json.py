@@ -1,4 +1,4 @@
-"""Trees as JSON: an object with the tokens and the inner nodes, or nested lists of tokens."""
+"""Trees as JSON: an object with the tokens and the inner nodes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,6 @@ def plain(tree: Tree, unknown: Collection[int] = ()) -> dict[str, Any]:
 def write(tree: Tree, unknown: Collection[int] = ()) -> str:
     """``{"tokens": [...], "nodes": [{"start": 0, "split": 1, "end": 2, "step": 1, "chance": 0.9}]}``."""
     return as_json(plain(tree, unknown))
-
-
-def write_nested(tree: Tree, unknown: Collection[int] = ()) -> str:
-    """``[["a", "b"], "c"]``; a single token as a string. Not ``json.dumps``, which fails on deep lists."""
-    return ", ".join(
-        "[" * opens + as_json(token) + "]" * closes for token, opens, closes in tree.bracketing()
-    )
 
 
 def read(text: str) -> Tree:

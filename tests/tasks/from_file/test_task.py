@@ -1,9 +1,5 @@
-"""The user's own CSV, TSV and JSONL files."""
+"""The task of the user's own files: labels, tokens, and the split into training and development."""
 
-import csv
-import gzip
-import json
-import zipfile
 import zlib
 from pathlib import Path
 
@@ -11,75 +7,8 @@ import pytest
 
 from crvnn_core import Component, CrvnnError, InputError
 from crvnn_core.testing import CHECKS, run_checks
-from crvnn_tasks.from_file import tables
 from crvnn_tasks.from_file.task import FromFile
-
-CSV = "text,label\nA good film,pos\nA bad film,neg\nGood!,pos\nReally bad,neg\n"
-
-
-@pytest.fixture
-def write(tmp_path):
-    def put(name, text, newline="\n"):
-        path = tmp_path / name
-        path.write_bytes(text.replace("\n", newline).encode())
-        return str(path)
-
-    return put
-
-
-def rows(task, split="train"):
-    return [(*(" ".join(s) for s in example.sequences), example.label) for example in task.examples(split, 0)]
-
-
-def whole(path, **settings):
-    """A task that trains on all of a file."""
-    return FromFile(path, dev_share=0.0, **settings)
-
-
-ALL = [("a good film", 1), ("a bad film", 0), ("good !", 1), ("really bad", 0)]
-
-
-def test_a_csv_file_is_read(write):
-    task = whole(write("my.csv", CSV))
-    assert rows(task) == ALL
-    assert task.classes == ("neg", "pos")
-    assert task.splits == ("train",)
-    assert task.arity == 1
-    assert task.vocabulary == ("a", "bad", "film", "good", "!", "really")
-
-
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_line_ends_and_a_byte_order_mark_do_not_matter(write, newline):
-    assert rows(whole(write("my.csv", "\ufeff" + CSV, newline))) == ALL
-    assert rows(whole(write("my.tsv", "\ufeff" + CSV.replace(",", "\t"), newline))) == ALL
-
-
-def test_tsv_and_jsonl_files_are_read(write):
-    lines = [dict(zip(("text", "label"), line.split(","), strict=True)) for line in CSV.splitlines()[1:]]
-    assert rows(whole(write("my.tsv", CSV.replace(",", "\t")))) == ALL
-    for name in ("my.jsonl", "my.ndjson", "my.json"):
-        assert rows(whole(write(name, "\n".join(map(json.dumps, lines))))) == ALL
-
-
-def test_packed_files_are_read(tmp_path):
-    (tmp_path / "my.csv.gz").write_bytes(gzip.compress(CSV.encode()))
-    with zipfile.ZipFile(tmp_path / "my.csv.zip", "w") as archive:
-        archive.writestr("my.csv", CSV)
-    assert rows(whole(str(tmp_path / "my.csv.gz"))) == rows(whole(str(tmp_path / "my.csv.zip"))) == ALL
-
-
-def test_the_format_can_be_said_where_the_name_does_not(write):
-    path = write("my.data", CSV)
-    assert rows(whole(path, format="csv")) == ALL
-    with pytest.raises(
-        InputError, match=r"my\.data: the format is not clear from the file name.*task\.format=csv"
-    ):
-        rows(whole(path))
-
-
-def test_columns_are_named_and_the_others_do_not_matter(write):
-    path = write("my.csv", "id,stars,review\n1,5,great\n2,1,awful\n")
-    assert rows(whole(path, text=["review"], label="stars")) == [("great", 1), ("awful", 0)]
+from user_files import ALL, CSV, rows, whole
 
 
 def test_one_column_needs_no_list(write):
@@ -95,22 +24,6 @@ def test_two_columns_make_a_pair(write):
     assert rows(task) == [("it rains", "it is wet", 1), ("it rains", "it is dry", 0)]
     assert task.arity == 2
     assert whole(write("my.csv", CSV)).arity == 1
-
-
-def test_quoted_fields_hold_commas_quotation_marks_and_lines(write):
-    path = write("my.csv", 'text,label\n"Well, ""good""\nand long",pos\nbad,neg\n')
-    assert rows(whole(path)) == [('well , " good " and long', 1), ("bad", 0)]
-
-
-def test_lines_are_counted_right_after_fields_of_several_lines(write):
-    path = write("my.csv", 'text,label\n"one\ntwo\nthree",pos\n\nbad,neg\n"",pos\n')
-    with pytest.raises(InputError, match=r"my\.csv:7: 'text' is empty"):
-        rows(whole(path))
-
-
-def test_quotation_marks_in_a_tsv_file_are_characters_unless_they_surround_a_cell(write):
-    path = write("my.tsv", 'text\tlabel\n"Good" it said\tpos\n"so ""bad"", so"\tneg\n"\tneg\n')
-    assert rows(whole(path)) == [('" good " it said', 1), ('so " bad " , so', 0), ('"', 0)]
 
 
 def test_numbers_are_sorted_by_size_and_names_by_letters(write):
@@ -130,10 +43,6 @@ def test_labels_in_json_may_be_numbers_and_truth_values(write):
     assert whole(path).classes == ("false", "true")
 
 
-def test_spaces_around_names_and_labels_do_not_matter(write):
-    assert rows(whole(write("my.csv", " text , label\na, pos \nb,neg\n"))) == [("a", 1), ("b", 0)]
-
-
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -144,12 +53,12 @@ def test_spaces_around_names_and_labels_do_not_matter(write):
         ({"tokens": "characters", "lower": False}, "I t ' s 5 . 5 , O K"),
     ],
 )
-def test_tokens_are_words_or_what_stands_between_spaces_or_characters(write, settings, expected):
+def test_tokens_are_words_or_characters_or_separated_by_spaces(write, settings, expected):
     task = whole(write("my.csv", CSV), **settings)
     assert task.tokenize("It's 5.5, OK") == tuple(expected.split())
 
 
-def test_rare_tokens_are_no_part_of_the_vocabulary(write):
+def test_rare_tokens_are_left_out_of_the_vocabulary(write):
     path = write("my.csv", CSV)
     assert set(whole(path, min_count=2).vocabulary) == {"a", "bad", "film", "good"}
     with pytest.raises(InputError, match=r"no token occurs 9 times in the training split \(min_count\)"):
@@ -169,7 +78,7 @@ def test_a_development_file_and_a_test_file_are_read(write):
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-def test_a_file_that_is_named_must_be_there(write, tmp_path, split):
+def test_a_file_that_is_named_must_exist(write, tmp_path, split):
     train, missing = write("a.csv", CSV), str(tmp_path / "devv.csv")
     write("dev.csv", CSV)
     task = FromFile(train, **{split: missing})
@@ -203,20 +112,20 @@ def test_without_a_development_file_some_rows_are_held_out(write):
 @pytest.mark.parametrize(
     ("count", "share", "held_out"), [(24, 0.1, 2), (26, 0.1, 3), (24, 0.25, 6), (3, 0.1, 1)]
 )
-def test_as_many_texts_are_held_out_as_the_share_says(write, count, share, held_out):
+def test_the_share_decides_how_many_texts_are_held_out(write, count, share, held_out):
     task = FromFile(write("my.csv", many(count)), dev_share=share)
     assert len(rows(task, "dev")) == held_out
     assert len(rows(task, "train")) == count - held_out
 
 
-def test_more_rows_move_few_of_the_others(write):
+def test_added_rows_change_the_split_of_few_others(write):
     few = rows(FromFile(write("few.csv", many(300))), "dev")
     more = rows(FromFile(write("more.csv", many(330))), "dev")
     assert len(few) == 30
     assert len(set(few) & set(more)) >= 27
 
 
-def test_rows_of_one_text_stay_together(write):
+def test_rows_with_the_same_text_are_in_the_same_split(write):
     text = "text,label\n" + "".join(f"Same  {n % 7}!,{n % 2}\nsame {n % 7} !,{n % 2}\n" for n in range(60))
     task = FromFile(write("my.csv", text), dev_share=0.5)
     train, dev = ({text for text, _ in rows(task, split)} for split in ("train", "dev"))
@@ -231,98 +140,19 @@ def test_at_least_one_text_is_held_out_and_at_least_one_is_not(write):
     assert len(rows(FromFile(path, dev_share=0.999999999), "train")) == 1
 
 
-def test_a_file_of_one_text_cannot_be_shared(write):
+def test_a_file_of_one_text_cannot_be_split(write):
     with pytest.raises(InputError, match=r"too few distinct texts.*task\.dev_share=0"):
         rows(FromFile(write("my.csv", "text,label\na,x\na,y\n")))
 
 
-def test_rows_are_shared_like_examples_and_malformed_ones_are_told_of_once(write):
+def test_rows_are_split_like_examples_and_malformed_ones_are_reported_once(write):
     task = FromFile(write("my.csv", many(300) + ",1\n"), bad_rows="skip")
     for split in ("train", "dev"):
         assert [row.example for row in task.rows(split) if row.example] == list(task.examples(split, 0))
     assert [row.line for split in ("train", "dev") for row in task.rows(split) if row.fault] == [302]
 
 
-@pytest.mark.parametrize(
-    ("name", "row", "fault"),
-    [
-        ("my.csv", "only one", "the row has 1 columns; the first line names 2"),
-        ("my.csv", "a,b,pos", "the row has 3 columns; the first line names 2"),
-        ("my.csv", " ,pos", "'text' is empty"),
-        ("my.csv", "a,", "'label' is empty"),
-        ("my.csv", '"never closed,pos', "a quotation mark never closes"),
-        ("my.csv", '"a" b,pos', "misplaced quotation mark: ',' expected after '\"'"),
-        ("my.tsv", "a\tb\tpos", "the row has 3 columns; the first line names 2"),
-        ("my.jsonl", "{", "this is not JSON: Expecting property name enclosed in double quotes (column 2)"),
-        ("my.jsonl", '{"text": 5, "label": "pos"}', "'text' is a number, not a text"),
-        ("my.jsonl", '{"text": "a", "label": null}', "'label' is null, not a text"),
-        ("my.jsonl", '{"text": "a", "label": ["pos"]}', "'label' is a list, not a text"),
-        (
-            "my.jsonl",
-            '{"txt": "a", "label": "pos"}',
-            "there is no 'text'. Did you mean 'txt'? There is txt, label.",
-        ),
-        ("my.jsonl", '{"text": "a"}', "there is no 'label'. There is text."),
-        ("my.jsonl", '["a", "pos"]', "each line must be one JSON object, not a list"),
-        ("my.jsonl", '{"text": "\\u00ad", "label": "pos"}', "'text' is empty"),
-    ],
-)
-def test_a_malformed_row_is_named_by_file_and_line(write, name, row, fault):
-    good = {
-        "my.csv": "text,label\na,pos\nb,neg",
-        "my.tsv": "text\tlabel\na\tpos\nb\tneg",
-        "my.jsonl": '{"text": "a", "label": "pos"}\n\n{"text": "b", "label": "neg"}',
-    }
-    path = write(name, f"{good[name]}\n{row}\n")
-    with pytest.raises(InputError) as caught:
-        rows(whole(path))
-    assert str(caught.value).splitlines()[0] == f"{path}:4: {fault}"
-    assert rows(whole(path, bad_rows="skip")) == [("a", 1), ("b", 0)]
-
-
-@pytest.mark.parametrize("bad_rows", ["stop", "skip"])
-@pytest.mark.parametrize(
-    ("last", "what"),
-    [
-        ("z,pos", "a quotation mark never closes"),
-        ('say "no" now,pos', "misplaced quotation mark: ',' expected after '\"'"),
-    ],
-)
-def test_a_quotation_mark_that_takes_in_other_rows_stops_even_where_rows_are_skipped(
-    write, bad_rows, last, what
-):
-    rest = "".join(f"row {n},{'pos' if n % 2 else 'neg'}\n" for n in range(3000))
-    path = write("my.csv", f'text,label\na,pos\nb,neg\n"never closed,pos\n{rest}{last}\n')
-    with pytest.raises(InputError) as caught:
-        rows(whole(path, bad_rows=bad_rows))
-    assert str(caught.value).splitlines()[0] == (
-        f"{path}:4: {what}; the row that begins here would reach to line 3005."
-    )
-
-
-def test_cells_may_be_very_long(write):
-    path = write("my.csv", f'text,label\n{"word " * 40_000},pos\n"{"wort, " * 40_000}",neg\n')
-    task = whole(path)
-    assert [len(example.sequences[0]) for example in task.examples("train", 0)] == [40_000, 80_000]
-
-
-def test_a_fault_that_is_none_of_quotation_marks_is_not_called_one(write, monkeypatch):
-    monkeypatch.setattr(tables, "_LONGEST_CELL", 100)
-    path = write("my.csv", f"text,label\na,pos\nb,neg\n{'c' * 101},pos\n")
-    limit = csv.field_size_limit()
-    try:
-        with pytest.raises(InputError, match=r"my\.csv:4: the row cannot be read: field larger than"):
-            rows(whole(path))
-    finally:
-        csv.field_size_limit(limit)
-
-
-def test_rows_after_bad_quotation_marks_are_read(write):
-    path = write("my.csv", 'text,label\n"a" b,pos\nc,neg\nd,pos\n')
-    assert rows(whole(path, bad_rows="skip")) == [("c", 0), ("d", 1)]
-
-
-def test_a_label_that_training_never_had_is_a_malformed_row(write):
+def test_a_label_absent_from_training_is_a_malformed_row(write):
     path = write("dev.csv", "text,label\na,pos\nb,postive\n")
     task = FromFile(write("my.csv", CSV.replace("pos", "positive")), dev=path)
     with pytest.raises(
@@ -331,30 +161,6 @@ def test_a_label_that_training_never_had_is_a_malformed_row(write):
         rows(task, "dev")
     faults = [row.fault for row in task.rows("dev")]
     assert faults[1].endswith("Did you mean 'positive'?")
-
-
-def test_a_missing_column_is_named_with_those_that_there_are_and_the_nearest(write):
-    path = write("my.csv", "Text,lable,id\na,pos,1\n")
-    with pytest.raises(InputError) as caught:
-        rows(whole(path))
-    assert str(caught.value).startswith(
-        f"{path}: there is no column 'text'. Did you mean 'Text'? The first line names 'Text', 'lable', 'id'."
-    )
-    with pytest.raises(InputError, match=r"there is no column 'label'\. Did you mean 'lable'"):
-        rows(whole(path, text=["Text"]))
-
-
-def test_two_columns_of_one_name_are_an_error(write):
-    with pytest.raises(InputError, match="two columns are called 'text'"):
-        rows(whole(write("my.csv", "text,text,label\na,b,pos\n")))
-
-
-def test_an_empty_file_is_an_error(write):
-    for name in ("my.csv", "my.tsv"):
-        with pytest.raises(InputError, match=f"{name}: the file is empty"):
-            rows(whole(write(name, "")))
-    with pytest.raises(InputError, match="has no label in its column 'label'"):
-        rows(whole(write("my.jsonl", "")))
 
 
 def test_one_label_is_too_few(write):
@@ -387,19 +193,13 @@ def test_one_label_is_too_few(write):
         ),
     ],
 )
-def test_too_few_labels_are_told_of_with_the_first_row_that_cannot_be_read(write, name, text, found, fault):
+def test_too_few_labels_are_reported_with_the_first_row_that_cannot_be_read(write, name, text, found, fault):
     path = write(name, text)
     with pytest.raises(InputError) as caught:
         rows(whole(path))
     first, second = str(caught.value).splitlines()
     assert first == f"{path} has {found} in its column 'label'; at least two are needed"
     assert second.startswith(f"  Of the rows that cannot be read, this is the first: {fault}")
-
-
-def test_text_of_another_encoding_is_an_error(tmp_path):
-    (tmp_path / "my.csv").write_bytes("text,label\ncafé,pos\n".encode("latin-1"))
-    with pytest.raises(CrvnnError, match="this is not UTF-8 text"):
-        rows(whole(str(tmp_path / "my.csv")))
 
 
 def test_paths_are_relative_to_the_current_directory(write, tmp_path, monkeypatch):
@@ -415,7 +215,7 @@ def test_a_file_of_the_users_is_read_with_the_classes_of_training(write):
     assert [e.label for e in task.read(Path(write("new.jsonl", '{"text": "ok", "label": "neg"}\n')))] == [0]
 
 
-def test_a_saved_model_needs_no_data(write):
+def test_a_trained_model_needs_no_data(write):
     task = FromFile("nowhere.csv")
     task.classes, task.vocabulary = ("no", "yes"), ("a",)
     assert [e.label for e in task.read(Path(write("new.csv", "text,label\na,yes\n")))] == [1]
@@ -438,7 +238,7 @@ def test_a_saved_model_needs_no_data(write):
         ({"dev_share": -0.1}, "dev_share must be at least 0 and less than 1"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings, what):
+def test_invalid_settings_are_refused(settings, what):
     with pytest.raises(ValueError, match=what):
         FromFile(**{"train": "my.csv", **settings})
 
@@ -447,7 +247,7 @@ def test_settings_that_make_no_sense_are_refused(settings, what):
     "settings",
     [{}, {"tokens": "characters"}, {"tokens": "spaces", "lower": False}, {"text": ["text", "more"]}],
 )
-def test_it_keeps_the_contract(write, settings):
+def test_the_contract_of_tasks_is_satisfied(write, settings):
     text = "text,more,label\n" + "".join(
         f"It's no {n}.,more {n},{'yes' if n % 3 else 'no'}\n" for n in range(40)
     )

@@ -1,0 +1,105 @@
+"""The task of propositional inference: splits, epochs and settings."""
+
+import subprocess
+import sys
+from collections import Counter
+from itertools import islice
+
+import pytest
+
+from crvnn_core import Component
+from crvnn_core.testing import CHECKS, run_checks
+from crvnn_tasks.logic.language import operations, pairs
+from crvnn_tasks.logic.task import Logic
+from logic_reference import PATTERNS
+
+SETTINGS = {"rows": 1500, "held_out": 120}
+
+
+@pytest.mark.parametrize("setting", ["length", "A", "B", "C"])
+def test_splits_have_the_sizes_that_are_set_and_are_disjoint(setting):
+    task = Logic(setting=setting, **SETTINGS)
+    seen = {split: {e.sequences for e in task.examples(split, 1)} for split in task.splits}
+    assert {split: len(found) for split, found in seen.items()} == {"train": 1500, "dev": 120, "test": 120}
+    assert len(set().union(*seen.values())) == 1740
+    other = {e.sequences for e in task.examples("train", 2)}
+    assert other != seen["train"]
+    assert other.isdisjoint(seen["dev"] | seen["test"])
+
+
+def test_length_is_tested_on_more_operations_than_were_trained_on():
+    task = Logic(**SETTINGS)
+    for split in ("train", "dev"):
+        assert {operations(e.sequences) for e in task.examples(split, 0)} <= set(range(7))
+    assert Counter(task.bucket(e) for e in task.examples("test", 0)) == {str(n): 20 for n in range(7, 13)}
+    shorter = Logic(train_operations=3, rows=1500, held_out=100)
+    assert {operations(e.sequences) for e in shorter.examples("train", 0)} <= {0, 1, 2, 3}
+    tested = Counter(task.bucket(e) for e in shorter.examples("test", 0))
+    assert sorted(tested, key=int) == [str(n) for n in range(4, 13)]
+    assert sum(tested.values()) == 100
+    assert set(tested.values()) == {11, 12}
+
+
+@pytest.mark.parametrize("setting", ["A", "B", "C"])
+def test_systematicity_is_tested_on_patterns_that_training_never_has(setting):
+    task = Logic(setting=setting, **SETTINGS)
+    for split in task.splits:
+        for example in task.examples(split, 0):
+            found = any(PATTERNS[setting](" ".join(sentence)) for sentence in example.sequences)
+            assert found == (split == "test")
+            assert operations(example.sequences) <= 6
+
+
+def test_a_tenth_of_the_pairs_is_held_out_for_development():
+    task = Logic()
+    splits = Counter(task.split_of(pair) for _, pair in islice(pairs("1", lambda pair: True), 6000))
+    assert splits["dev"] / (splits["dev"] + splits["train"]) == pytest.approx(0.1, abs=0.015)
+
+
+def test_epochs_are_shuffled_or_new():
+    task = Logic(rows=300)
+    first, second = list(task.epoch(0, 0)), list(task.epoch(0, 1))
+    assert first != second
+    assert Counter(first) == Counter(second) == Counter(task.examples("train", 0))
+    fresh = Logic(rows=300, fresh=True)
+    first, second = list(fresh.epoch(0, 0)), list(fresh.epoch(0, 1))
+    assert len(first) == len(second) == 300
+    assert len({*first, *second}) > 500
+    assert list(Logic(rows=300, fresh=True).epoch(0, 1)) == second
+
+
+def test_another_process_generates_the_same_pairs(tmp_path):
+    code = (
+        "from itertools import islice\nfrom crvnn_tasks.logic.task import Logic\n"
+        "for e in islice(Logic().examples('test', 2), 30): print(*e.sequences[0], '/', *e.sequences[1], e.label)"
+    )
+    got = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    here = islice(Logic().examples("test", 2), 30)
+    assert got.splitlines() == [
+        f"{' '.join(e.sequences[0])} / {' '.join(e.sequences[1])} {e.label}" for e in here
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"train_operations": 0}, "train_operations must be between 1 and 11, not 0"),
+        ({"train_operations": 12}, "train_operations must be between 1 and 11, not 12"),
+        ({"train_operations": 13, "setting": "A"}, "train_operations must be between 1 and 12, not 13"),
+        ({"rows": 0}, "rows and held_out must be at least 1"),
+        ({"held_out": 0}, "rows and held_out must be at least 1"),
+    ],
+)
+def test_invalid_settings_are_refused(settings, what):
+    with pytest.raises(ValueError, match=what):
+        Logic(**settings)
+
+
+@pytest.mark.parametrize("setting", ["length", "A", "B", "C"])
+def test_the_contract_of_tasks_is_satisfied(setting):
+    component = Component("logic", Logic, example={"setting": setting, "train_operations": 5})
+    outcomes = list(run_checks(component, CHECKS["task"]))
+    assert outcomes
+    assert not [outcome for outcome in outcomes if not outcome.kept]

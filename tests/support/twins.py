@@ -53,6 +53,23 @@ def lines(draw, longest=60):
     return exists, torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
 
 
+@st.composite
+def decisions(draw):
+    """Existence, the mask, and which positions are eligible."""
+    exists, mask = draw(lines(40))
+    kind, seed = draw(st.sampled_from(["usual", "none", "some"])), draw(st.integers(0, 99))
+    eligible = mask & (torch.arange(mask.shape[1]) < mask.sum(1, keepdim=True) - 1)
+    if kind != "usual":
+        eligible &= numbers(mask.shape, seed, torch.rand) > (1 if kind == "none" else 0.5)
+    return exists, mask, eligible
+
+
+def flags(mask, seed=0):
+    """Tokens, eligible positions and original positions, for compaction."""
+    some = numbers(mask.shape, seed, torch.rand) > 0.3
+    return mask & some, mask & ~some, torch.arange(mask.shape[1]).expand_as(mask)
+
+
 def outcome(run, inputs, module=None):
     """What comes out, and the gradients of all inputs and parameters for outputs that weigh differently."""
     leaves = [value.detach().clone().requires_grad_() for value in inputs]

@@ -1,0 +1,156 @@
+"""The kernels of the engine's operations against torch."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crvnn_core.engine.operations import (
+    blend,
+    blend_at,
+    changed_rows,
+    compact,
+    join,
+    rows_at,
+    survey,
+    transition,
+)
+from crvnn_core.kernels import without
+from crvnn_plugins.retrievers.dense import AdhocDense
+from crvnn_plugins.retrievers.interval import Adhoc
+from twins import assert_twins, by_kernels, decisions, flags, lines, needs_kernels, numbers, some
+
+
+@needs_kernels
+@some
+@given(decisions(), st.integers(0, 99))
+def test_the_transition_agrees_with_torch(drawn, seed):
+    exists, mask, eligible = drawn
+    tokens = numbers(mask.shape, seed, torch.rand) > 0.2
+
+    def run(find):
+        def step(c, e):
+            return transition(c, find(e, mask), e, eligible, mask & tokens)
+
+        return step
+
+    assert_twins(
+        run(by_kernels), run(AdhocDense()), (numbers(exists.shape, seed + 1, torch.rand), exists * mask)
+    )
+
+
+def test_a_position_composed_with_probability_one_has_zero_existence():
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    exists = torch.tensor([[0.3, 0.7, 1.0, 1e-30]])
+    assert not transition(torch.ones(1, 4), Adhoc()(exists, mask), exists, mask, mask)[2].any()
+
+
+@st.composite
+def nodes(draw):
+    """The shape of nodes [B, n, s], and some row indices, each at most once, in any order."""
+    batch, n, s = draw(st.integers(1, 3)), draw(st.integers(1, 30)), draw(st.sampled_from([1, 5, 70]))
+    rows = draw(st.lists(st.integers(0, batch * n - 1), unique=True, max_size=batch * n))
+    return (batch, n, s), torch.tensor(rows, dtype=torch.int64)
+
+
+@needs_kernels
+@pytest.mark.parametrize("everywhere", [True, False])
+@some
+@given(nodes(), st.integers(0, 99))
+def test_the_blend_of_nodes_and_parents_agrees_with_torch(everywhere, drawn, seed):
+    shape, rows = drawn
+    where = None if everywhere else rows
+    left_c = numbers(shape[:2], seed, torch.rand).mul(1.5).clamp(0.25, 1.25) - 0.25  # some exactly 0 or 1
+    parents = numbers(shape if everywhere else (len(rows), shape[2]), seed + 1)
+
+    def run(v, p, g):
+        return blend(v, p, g) if where is None else blend_at(v, v.flatten(0, 1)[where], p, g, where)
+
+    assert_twins(run, run, (numbers(shape, seed + 2), parents, left_c))
+
+
+@needs_kernels
+@some
+@given(nodes(), st.integers(0, 99))
+def test_selected_rows_are_those_of_torch(drawn, seed):
+    shape, rows = drawn
+
+    def run(one, two):
+        return rows_at(one, two, rows)
+
+    assert_twins(run, run, (numbers(shape, seed), numbers(shape, seed + 1)), tolerance=0)
+
+
+@needs_kernels
+@some
+@given(lines(), st.sampled_from([1, 5, 70]), st.booleans(), st.integers(0, 99))
+def test_compaction_is_that_of_torch(line, width, all_sequences, seed):
+    exists, mask = line
+    kept = mask & (numbers(mask.shape, seed, torch.rand) > 0.4)
+    kept[:, 0] = True
+    rows = list(range(len(mask))) if all_sequences else sorted({0, seed % len(mask)})
+    size = int(kept[rows].sum(1).max())
+
+    def run(v, e, g):
+        return compact(v, e, g, kept, *flags(mask, seed), rows, size)
+
+    given_ = (numbers((*exists.shape, width), seed), exists, numbers(exists.shape, seed + 1))
+    assert_twins(lambda *inputs: run(*inputs)[:3], lambda *inputs: run(*inputs)[:3], given_, tolerance=0)
+    got = run(*given_)
+    with without():
+        twin = run(*given_)
+    assert [value.dtype for value in got] == [value.dtype for value in twin]
+    assert all(map(torch.equal, got, twin))
+
+
+@needs_kernels
+@some
+@given(decisions(), st.integers(0, 99))
+def test_kept_positions_and_their_counts_are_those_of_torch(drawn, seed):
+    exists, mask, eligible = drawn
+    asked = numbers((len(mask),), seed) > 0
+    got = survey(asked, exists * mask, mask, eligible)
+    with without():
+        twin = survey(asked, exists * mask, mask, eligible)
+    assert all(map(torch.equal, got, twin))
+    assert got[1].dtype == twin[1].dtype
+
+
+@needs_kernels
+@pytest.mark.parametrize("tolerance", [0.0, 0.2])
+@some
+@given(decisions(), st.integers(0, 99))
+def test_the_rows_whose_left_c_exceeds_the_tolerance_are_those_of_torch(tolerance, drawn, seed):
+    exists, _, _ = drawn
+    left_c = numbers(exists.shape, seed, torch.rand).sub(0.3).clamp(0)
+    got = changed_rows(left_c, exists, tolerance)
+    with without():
+        assert torch.equal(got, changed_rows(left_c, exists, tolerance))
+
+
+@needs_kernels
+@some
+@given(lines(), st.sampled_from([None, "some", "all"]), st.integers(0, 99))
+def test_binary_joins_are_those_of_torch(line, closing, seed):
+    _, present = line
+    tokens = present & (torch.arange(present.shape[1]) > 0)
+    eligible = tokens & (torch.arange(present.shape[1]) < present.sum(1, keepdim=True) - 2)
+    compose = (numbers(present.shape, seed, torch.rand) * 9).floor() / 8  # often exactly a half
+    exists = 0.5 ** (numbers(present.shape, seed + 1, torch.rand) * 3).floor()
+    over = {"some": torch.arange(len(present)) % 2 == 0, "all": torch.ones(len(present), dtype=torch.bool)}
+    given_ = (compose, exists, eligible, tokens, present, over.get(closing))
+    got = join(*given_)
+    with without():
+        twin = join(*given_)
+    assert [value.dtype for value in got] == [value.dtype for value in twin]
+    assert all(map(torch.equal, got, twin))
+
+
+@needs_kernels
+@pytest.mark.parametrize("row", [-1, 4])
+def test_row_indices_out_of_range_are_refused(row):
+    nodes, left_c, where = torch.ones(1, 4, 2), torch.ones(1, 4), torch.tensor([1, row])
+    with pytest.raises(IndexError, match="out of range for 4 rows"):
+        rows_at(nodes, nodes, where)
+    with pytest.raises(IndexError, match="out of range for 4 rows"):
+        blend_at(nodes, nodes[0, :2], nodes[0, :2], left_c, where)

@@ -1,0 +1,88 @@
+"""What the engine refuses: inputs, settings, and components that return the wrong shape."""
+
+import pytest
+import torch
+
+from crvnn_core import ContractError, InputError
+from crvnn_core.testing.parts import PlainCell, PlainDecision, PlainHalting, PlainScorer
+from crvnn_plugins.decisions.sigmoids import Tempered
+from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_plugins.retrievers.windowed import Windowed
+from engines import engine, tokens
+
+pytestmark = pytest.mark.usefixtures("by")
+
+
+def test_a_cell_that_returns_the_wrong_shape_is_named():
+    class TooWide(PlainCell):
+        def forward(self, left, right):
+            return torch.cat([left, right], -1)
+
+    class WrongLeaf(PlainCell):
+        def leaf(self, inputs):
+            return inputs[..., :2]
+
+    with pytest.raises(ContractError, match=r"cell TooWide returned the shape \[1, 3, 8\]; \[1, 3, 4\]"):
+        engine(cell=TooWide(4))(*tokens(3, 4))
+    with pytest.raises(ContractError, match="leaf transform of cell WrongLeaf"):
+        engine(cell=WrongLeaf(4))(*tokens(3, 4))
+
+
+def test_other_components_that_return_the_wrong_shape_are_named_too():
+    class FlatScorer(PlainScorer):
+        def forward(self, vectors, near, left_c):
+            return super().forward(vectors, near, left_c).unsqueeze(-1)
+
+    class FlatDecision(PlainDecision):
+        def forward(self, scores, near, eligible, exists):
+            return scores[:, :1]
+
+    class FloatHalting(PlainHalting):
+        def forward(self, exists, vectors, step):
+            return exists.sum(1)
+
+    for part, message in (
+        ({"scorer": FlatScorer(4)}, "scorer FlatScorer"),
+        ({"decision": FlatDecision()}, "decision FlatDecision"),
+        ({"halting": FloatHalting()}, "halting FloatHalting returned torch.float32"),
+    ):
+        with pytest.raises(ContractError, match=message):
+            engine(**part)(*tokens(3, 4))
+
+
+def test_input_that_cannot_be_encoded_is_refused_by_its_position():
+    model, mask = engine(), torch.ones(2, 3, dtype=torch.bool)
+    nan = torch.randn(2, 3, 4)
+    nan[1, 2, 0] = torch.inf
+    hole = mask.clone()
+    hole[0, 1] = False
+    empty = mask.clone()
+    empty[1] = False
+    for inputs, which, message in (
+        (nan, mask, "sequence 1 .* at token 2"),
+        (torch.randn(2, 3, 4), hole, "sequence 0 .* padding before a token"),
+        (torch.randn(2, 3, 4), empty, "sequence 1 .* is empty"),
+        (torch.randn(2, 0, 4), torch.ones(2, 0, dtype=torch.bool), "empty"),
+        (torch.randn(2, 3, 4), mask.float(), "bool mask"),
+        (torch.randn(3, 4), mask, "takes inputs"),
+        (torch.randn(2, 3, 5), mask, "5 numbers wide, but the encoder was built for 4"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model(inputs, which)
+
+
+@pytest.mark.parametrize("option", ["max_steps", "extra_steps", "halt_penalty"])
+def test_negative_settings_are_refused(option):
+    with pytest.raises(ValueError, match="cannot be negative"):
+        engine(**{option: -1})
+
+
+def test_settings_of_components_are_checked_in_python_too():
+    for build in (
+        lambda: Adhoc("float16"),
+        lambda: engine(penalise="nobody"),
+        lambda: Windowed(form="adhok"),
+        lambda: Tempered(schedule="steep"),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            build()

@@ -1,0 +1,145 @@
+"""Assembly that fails: which component, package and line of the spec the error names."""
+
+import attrs
+import pytest
+import torch
+
+from assembling import SMALL, with_components
+from crvnn_core import (
+    Cell,
+    Component,
+    CrvnnError,
+    Embedding,
+    InputError,
+    PluginError,
+    SpecError,
+    assemble,
+    create_plugin_manager,
+    hookimpl,
+    read_catalog,
+    read_spec,
+)
+from crvnn_core.spec import PartSpec
+
+
+def raises(error):
+    def build(width: int = 0) -> Cell:
+        raise error
+
+    return build
+
+
+def test_a_value_that_a_component_refuses_is_reported_in_its_own_words_with_its_package_and_place(
+    catalog, tmp_path
+):
+    path = tmp_path / "my.toml"
+    path.write_text("[model.scorer]\nwindow = 4\n")
+    source = catalog.find("scorer", "window").source
+    refused = f"scorer 'window' ({source}): window must be an odd number, not 4"
+    for where, spec in (
+        ("--set model.scorer.window=4", read_spec(catalog, sets=["model.scorer.window=4"])),
+        (f"{path}:", read_spec(catalog, path)),
+    ):
+        with pytest.raises(CrvnnError) as caught:
+            assemble(spec, catalog)
+        assert str(caught.value).startswith(where)
+        assert refused in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("slot", "parts"),
+    [("cell", {"cell": "broken"}), ("encoder", {"encoder": "broken"}), ("task", {"task": "broken"})],
+)
+def test_a_component_that_fails_to_build_is_named_with_its_package_and_line(slot, parts):
+    catalog = with_components(**{slot: [Component("broken", raises(KeyError("lost")))]})
+    with pytest.raises(PluginError) as caught:
+        assemble(read_spec(catalog, parts=parts), catalog)
+    assert f"{slot} 'broken' (Mine): could not be built: KeyError: 'lost'" in str(caught.value)
+    assert "spec/test_assembly_errors.py:" in str(caught.value)
+
+
+def test_an_error_for_the_user_is_raised_unchanged():
+    catalog = with_components(task=[Component("broken", raises(InputError("bring your own data")))])
+    with pytest.raises(InputError, match=r"^bring your own data$"):
+        assemble(read_spec(catalog, parts={"task": "broken"}), catalog)
+
+
+def test_every_part_that_refuses_its_settings_is_named_at_once(catalog):
+    sets = ["model.scorer.window=4", "model.halting.epsilon=7", "task.max_depth=0"]
+    with pytest.raises(SpecError) as caught:
+        assemble(read_spec(catalog, sets=sets), catalog)
+    assert [problem.where for problem in caught.value.problems] == [f"--set {sets[i]}" for i in (2, 0, 1)]
+
+
+def test_a_component_that_is_not_what_its_slot_needs_is_refused(catalog):
+    class Mine:
+        @hookimpl
+        def crvnn_cells(self):
+            return [Component("no-cell", lambda width: torch.nn.Linear(width, width))]
+
+    mine = read_catalog(create_plugin_manager(Mine()))
+    with pytest.raises(PluginError, match=r"cell 'no-cell' \(Mine\): built a Linear, which is no Cell"):
+        assemble(read_spec(mine, parts={"cell": "no-cell"}), mine)
+
+
+def test_a_spec_made_in_python_names_the_component_that_refuses(catalog):
+    spec = read_spec(catalog, sets=SMALL)
+    for part, message in (
+        (PartSpec("windowed", {"k": 0}), r"retriever 'windowed' \(crvnn \S+\): k must be at least 1"),
+        (
+            PartSpec("windowed", {"kk": 0}),
+            r"retriever 'windowed' \(crvnn \S+\): could not be built: TypeError",
+        ),
+        (
+            attrs.evolve(spec.model.retriever, name="windowed", params={"k": 0}),
+            r"retriever 'windowed' .* k must be",
+        ),
+    ):
+        changed = attrs.evolve(spec, model=attrs.evolve(spec.model, retriever=part))
+        with pytest.raises(CrvnnError, match=message):
+            assemble(changed, catalog)
+
+
+def test_an_optimizer_that_fails_to_build_is_named():
+    def build(params: object, speed: float = 1.0) -> None:
+        raise TypeError("no brakes")
+
+    catalog = with_components(optimizer=[Component("broken", build)])
+    spec = read_spec(catalog, sets=[*SMALL, "training.optimizer=broken"])
+    with pytest.raises(
+        PluginError, match=r"optimizer 'broken' \(Mine\): could not be built: TypeError: no brakes"
+    ):
+        assemble(spec, catalog)
+
+
+def test_what_an_optimizer_refuses_is_reported_beside_the_other_problems(catalog):
+    sets = ["model.scorer.window=4", "training.optimizer=adamw", "training.optimizer.learning_rate=-1.0"]
+    with pytest.raises(SpecError) as caught:
+        assemble(read_spec(catalog, sets=sets), catalog)
+    assert ["scorer 'window'" in str(caught.value), "optimizer 'adamw'" in str(caught.value)] == [True, True]
+    assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (
+            InputError("vectors.txt:3: no number"),
+            CrvnnError,
+            r"embedding 'broken' \(Mine\): vectors\.txt:3: no number",
+        ),
+        (
+            KeyError("lost"),
+            PluginError,
+            r"embedding 'broken' \(Mine\) could not make vectors: KeyError: 'lost'",
+        ),
+    ],
+)
+def test_an_embedding_that_fails_is_named(error, kind, message):
+    class Failing(Embedding):
+        def table(self, tokens, width):
+            raise error
+
+    catalog = with_components(embedding=[Component("broken", Failing)])
+    with pytest.raises(kind, match=message):
+        assemble(read_spec(catalog, parts={"embedding": "broken"}, sets=SMALL), catalog)

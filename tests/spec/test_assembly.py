@@ -6,7 +6,6 @@ import attrs
 import pytest
 import torch
 
-from assembling import SMALL, same_weights, weights, with_components
 from crvnn_core import (
     Cell,
     Component,
@@ -21,6 +20,7 @@ from crvnn_core import (
 )
 from crvnn_core.spec import Lexicon, PartSpec
 from crvnn_tasks.listops.task import ListOps
+from own_components import SMALL, same_weights, weights, with_components
 
 
 @pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])

@@ -4,7 +4,6 @@ import attrs
 import pytest
 import torch
 
-from assembling import SMALL, with_components
 from crvnn_core import (
     Cell,
     Component,
@@ -20,6 +19,7 @@ from crvnn_core import (
     read_spec,
 )
 from crvnn_core.spec import PartSpec
+from own_components import SMALL, with_components
 
 
 def raises(error):

@@ -89,9 +89,9 @@ def test_leaving_out_what_is_nothing_does_not_change_the_guided_model(guided):
     assert ((quick.trace.compose == 0) | (quick.trace.compose == 1))[alive].float().mean() > 0.999
 
 
-def test_the_guided_model_says_that_it_was_shown_trees():
+def test_the_guided_model_says_that_it_was_supervised_on_gold_trees():
     home = HOME.parent / "listops-guided"
     run = RunDirectory(home)
     run.check_spec()
-    assert "It was shown the trees" in (home / "MODEL.md").read_text()
+    assert "It was supervised on gold trees at first" in (home / "MODEL.md").read_text()
     assert not run.last.exists()

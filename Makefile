@@ -24,7 +24,7 @@ demo: $(READY)  ## train a small model for about a minute, and print predictions
 	@$(BIN)/crvnn demo
 
 test: $(READY)  ## run the tests (a few minutes); browser tests need Chromium
-	@$(BIN)/python -m pytest -n auto -m "not slow"
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-slow: $(READY)  ## run the tests that take minutes each
 	@$(BIN)/python -m pytest -m slow

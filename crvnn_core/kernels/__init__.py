@@ -5,7 +5,7 @@ CPU), or anything that takes the same arguments and returns ``NotImplemented`` w
 package asks whether a back end serves; parts and the engine call operations.
 """
 
-from crvnn_core.kernels.dispatch import allowed, plain_parameters, serves, without
+from crvnn_core.kernels.dispatch import allowed, plain, plain_parameters, serves, without
 from crvnn_core.kernels.library import Library, fixed_weights, in_use
 from crvnn_core.kernels.operation import Operation, operation
 
@@ -16,6 +16,7 @@ __all__ = [
     "fixed_weights",
     "in_use",
     "operation",
+    "plain",
     "plain_parameters",
     "serves",
     "without",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 _TENSORS = frozenset((Tensor, nn.Parameter))
-_TYPES = frozenset((torch.float32, torch.bool, torch.int64))
+_INDICES = frozenset((torch.bool, torch.int64))
 _LAYERS = (nn.Linear, nn.LayerNorm)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _allowed = os.environ.get("CRVNN_NATIVE", "1") != "0"
@@ -37,17 +37,32 @@ def without() -> Iterator[None]:
 def serves(*arguments: Any) -> bool:
     """Whether compiled code may take these arguments.
 
-    Its tensors are plain ones on a CPU: float32, bool or int64 (those inside lists are not looked at). Whatever
-    intercepts or transforms torch's operations (autocast, compiling, exporting, tracing, dispatch modes, function
-    transforms, forward-mode derivatives) sees the operation's body instead.
+    Its tensors are ``plain``; those inside lists are not looked at. Whatever intercepts or transforms torch's
+    operations (autocast, compiling, exporting, tracing, dispatch modes, function transforms, forward-mode derivatives)
+    sees the operation's body instead.
     """
     if not _allowed or torch.compiler.is_compiling() or _intercepted():
         return False
+    return _all_plain(arguments)
+
+
+def plain(tensor: Tensor) -> bool:
+    """Whether a tensor is one of torch's own on a CPU, dense, and of float32, bool or int64.
+
+    An adapter asks this of the first of the weights that an operation is given in a list.
+    """
+    return _all_plain((tensor,))
+
+
+def _all_plain(arguments: tuple[Any, ...]) -> bool:
     for argument in arguments:
         if type(argument) in _TENSORS:
-            if argument.dtype not in _TYPES or not argument.is_cpu:
+            if not argument.is_cpu:
                 return False
-            if argument.layout is not torch.strided or argument.is_neg():
+            if argument.dtype is torch.float32:
+                if argument.layout is not torch.strided or argument.is_neg():
+                    return False
+            elif argument.dtype not in _INDICES:
                 return False
         elif isinstance(argument, Tensor):  # a subclass, which may mean something else by the same call
             return False

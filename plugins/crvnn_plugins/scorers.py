@@ -38,10 +38,7 @@ class WindowScorer(Scorer):
         if layers is None:  # a layer has hooks or was replaced, so it must be called
             return self._layer_by_layer(vectors, near, left_c)
         features = (self.composed, self.untouched)
-        weight, bias, score, score_bias = layers
-        return window_scores(
-            vectors, near, left_c, self.reach, weight, bias, score, score_bias, *features, self.activation
-        )
+        return window_scores(vectors, near, left_c, self.reach, layers, features, self.activation)
 
     def _layer_by_layer(self, vectors: Tensor, near: Neighbourhood, left_c: Tensor) -> Tensor:
         window = near.stacked(vectors, self.reach)  # left_m ... left_1, self, right_1 ... right_m
@@ -58,15 +55,16 @@ def window_scores(
     near: Neighbourhood,
     left_c: Tensor,
     reach: int,
-    weight: Tensor,
-    bias: Tensor,
-    score: Tensor,
-    score_bias: Tensor,
-    composed: Tensor | None,
-    untouched: Tensor | None,
+    layers: list[Tensor],
+    features: tuple[Tensor | None, Tensor | None],
     kind: Activation,
 ) -> Tensor:
-    """Scores [B, n] of the windows of vectors [B, n, d], with transition features if there are any."""
+    """Scores [B, n] of the windows of vectors [B, n, d].
+
+    :param layers: weight and bias of the convolution, and of the score.
+    :param features: the transition features of composed and untouched positions, if there are any.
+    """
+    (weight, bias, score, score_bias), (composed, untouched) = layers, features
     window = near.stacked(vectors, reach)  # left_m ... left_1, self, right_1 ... right_m
     if composed is None or untouched is None:
         mixed = nn.functional.linear(window, weight, bias)

@@ -56,9 +56,7 @@ class GatedCell(Cell):
             return self.layer_by_layer(left, right)  # a layer has hooks or was replaced, so it must be called
         # The layer's own mode counts, not the cell's: Monte Carlo dropout has only dropout in training mode.
         dropout_mask = self._dropout_mask(left) if self.dropout.training and self.dropout.p else None
-        expand, expand_bias, gates, gates_bias, scale, shift = weights
-        rest = (self.norm.eps, self.activation, dropout_mask)
-        return gated(left, right, expand, expand_bias, gates, gates_bias, scale, shift, *rest)
+        return gated(left, right, weights, self.norm.eps, self.activation, dropout_mask)
 
     def _dropout_mask(self, children: Tensor) -> Tensor:
         """The mask [..., h] (0 or 1 / (1 - p)) that the dropout layer would draw, from the same random numbers."""
@@ -83,17 +81,16 @@ def _mixed(left: Tensor, right: Tensor, gates: Tensor) -> Tensor:
 def gated(
     left: Tensor,
     right: Tensor,
-    expand: Tensor,
-    expand_bias: Tensor,
-    gates: Tensor,
-    gates_bias: Tensor,
-    scale: Tensor,
-    shift: Tensor,
+    weights: list[Tensor],
     eps: float,
     kind: Activation,
     dropout_mask: Tensor | None,
 ) -> Tensor:
-    """The parents [..., d] of children [..., d]; ``dropout_mask`` is [..., h]."""
+    """The parents [..., d] of children [..., d]; ``dropout_mask`` is [..., h].
+
+    :param weights: weight and bias of the map to the hidden units, of that to the gates, and of the LayerNorm.
+    """
+    expand, expand_bias, gates, gates_bias, scale, shift = weights
     inner = activation(kind)(nn.functional.linear(torch.cat([left, right], -1), expand, expand_bias))
     inner = inner if dropout_mask is None else inner * dropout_mask.to(inner.dtype)
     total = _mixed(left, right, nn.functional.linear(inner, gates, gates_bias))
@@ -101,13 +98,19 @@ def gated(
 
 
 @gated.attach
-def _saving_memory(left: Tensor, right: Tensor, expand: Tensor, *others: Any) -> Any:
+def _saving_memory(
+    left: Tensor,
+    right: Tensor,
+    weights: list[Tensor],
+    eps: float,
+    kind: Activation,
+    dropout_mask: Tensor | None,
+) -> Any:
     """A back end for any device: ``_Gated``, which saves about half of the memory of torch's graph."""
-    *weights, eps, kind, dropout_mask = others
     few = left.shape[:-1].numel() < _MANY
-    if few or dropout_mask is not None or needs_torch_layers(left, expand):
+    if few or dropout_mask is not None or needs_torch_layers(left, weights[0]):
         return NotImplemented
-    return _Gated.apply(left, right, expand, *weights, eps, kind)  # type: ignore[no-untyped-call]
+    return _Gated.apply(left, right, *weights, eps, kind)  # type: ignore[no-untyped-call]
 
 
 class _Gated(torch.autograd.Function):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from crvnn_core.interfaces import Neighbourhood
+from crvnn_core.kernels import plain
 from crvnn_plugins.native.intervals import CompiledIntervals
 
 #: Activations, in the order of ``Kind`` in activation.h.
@@ -36,18 +37,16 @@ def window_scores(
     near: Neighbourhood,
     left_c: Tensor,
     reach: int,
-    weight: Tensor,
-    bias: Tensor,
-    score: Tensor,
-    score_bias: Tensor,
-    composed: Tensor | None,
-    untouched: Tensor | None,
+    layers: list[Tensor],
+    features: tuple[Tensor | None, Tensor | None],
     activation: str,
 ) -> Any:
-    layers = (weight, bias, score, score_bias, composed, untouched, KINDS.index(activation))
+    if not plain(layers[0]):
+        return NotImplemented
+    weights = (*layers, *features, KINDS.index(activation))
     if isinstance(near, CompiledIntervals) and reach:
-        return near.scores(vectors, reach, left_c, *layers)
-    return ops.window_scores(near.stacked(vectors, reach).contiguous(), left_c.contiguous(), *layers)
+        return near.scores(vectors, reach, left_c, *weights)
+    return ops.window_scores(near.stacked(vectors, reach).contiguous(), left_c.contiguous(), *weights)
 
 
 def modulated(
@@ -68,6 +67,15 @@ def transition(
     return ops.transition(*state, *near.operands)
 
 
-def gated(ops: Any, left: Tensor, right: Tensor, *weights: Any) -> Any:
-    *tensors, eps, activation, dropout_mask = weights
-    return ops.gated(left, right, *tensors, eps, KINDS.index(activation), dropout_mask)
+def gated(
+    ops: Any,
+    left: Tensor,
+    right: Tensor,
+    weights: list[Tensor],
+    eps: float,
+    activation: str,
+    dropout_mask: Tensor | None,
+) -> Any:
+    if not plain(weights[0]):
+        return NotImplemented
+    return ops.gated(left, right, *weights, eps, KINDS.index(activation), dropout_mask)

@@ -1,5 +1,6 @@
 """Every code block of the documentation runs, and the reference says what the code says."""
 
+import difflib
 import importlib.util
 import json
 import os
@@ -184,7 +185,14 @@ def test_the_reference_is_what_the_code_says(generator):
     pages = generator.pages()
     found = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md")}
     stale = sorted(name for name in pages.keys() | found.keys() if pages.get(name) != found.get(name))
-    assert not stale, f"run make docs: {', '.join(stale)} in docs/reference would change"
+    changes = [
+        line
+        for name in stale
+        for line in difflib.unified_diff(
+            *(source.get(name, "").splitlines() for source in (found, pages)), n=0
+        )
+    ]
+    assert not stale, "\n".join([f"run make docs: {', '.join(stale)} would change", *changes[:20]])
 
 
 def test_writing_the_reference_twice_gives_the_same_pages(generator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -141,14 +142,43 @@ def print_results(results: Mapping[str, Result]) -> None:
 
 @contextlib.contextmanager
 def counting(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal, nothing in a pipe; call the function with the number of items done."""
+    """A progress bar on a terminal, a line every half minute elsewhere, both on standard error.
+
+    Call the function with the number of items done.
+    """
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:
+        yield Lines(total, what)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
         task = bar.add_task(what, total=total)
         yield lambda number: bar.advance(task, number)
+
+
+class Lines:
+    """Prints how much is done and how long the rest will take, a line every half minute."""
+
+    interval = 30.0  # seconds
+
+    def __init__(self, total: int, what: str) -> None:
+        self.total, self.what, self.done = total, what, 0
+        self.began = self.printed = time.monotonic()
+
+    def __call__(self, number: int) -> None:
+        """Count items as done."""
+        self.done += number
+        now = time.monotonic()
+        if now - self.printed < self.interval or not self.done:
+            return
+        self.printed = now
+        left = round((now - self.began) * (self.total - self.done) / self.done)
+        click.echo(
+            f"{self.what}: {self.done:,} of {self.total:,}, {left // 60}:{left % 60:02} left", err=True
+        )
 
 
 def slot_argument(command: F) -> F:

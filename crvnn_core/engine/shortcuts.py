@@ -19,8 +19,11 @@ from crvnn_core.engine.state import State, kept_within
 if TYPE_CHECKING:
     from crvnn_core.engine.recursion import Recursion
 
-#: Compacting positions, and selecting rows for the cell, is worth its copies when at most this share is left.
+#: Compacting positions, and selecting rows for the cell by their values, is worth its copies when at most this share
+#: is left.
 WORTH = 0.9
+#: The same for rows that are known from the masks alone: then nothing has to be counted in every step.
+WORTH_OF_MASKS = 0.97
 
 
 @dataclass(eq=False)
@@ -43,6 +46,8 @@ class ActiveSequences:
         #: What follows a step, by its number, from when it is known until the step is over; with activation
         #: checkpointing to the end, so that a step is recomputed without asking the halting again.
         self._plans: dict[int, StepPlan] = {}
+        #: ``state.tokens`` and the rows of it that receive, until positions or sequences leave.
+        self._receiving: tuple[Tensor, Tensor] | None = None
 
     def update(self, state: State, h: Tensor, left_c: Tensor, exists: Tensor) -> Tensor:
         """The nodes after a step, as ``Recursion.update`` makes them, with the cell run only where it matters.
@@ -116,10 +121,29 @@ class ActiveSequences:
         plan = self._plans.get(state.step + 1)
         if self.engine.shortcuts and plan is not None and not plan.active:
             return state.last() + torch.arange(0, left_c.numel(), left_c.shape[1], device=left_c.device)
-        if not (may_skip(self.engine, self.engine.skip) and host_sees(left_c)):
+        if not (self.engine.shortcuts and host_sees(left_c)):
             return None
-        rows = changed_rows(left_c.detach(), exists.detach(), self.engine.skip)
-        return rows if len(rows) < WORTH * left_c.numel() else None
+        if may_skip(self.engine, self.engine.skip):
+            rows = changed_rows(left_c.detach(), exists.detach(), self.engine.skip)
+            return rows if len(rows) < WORTH * left_c.numel() else None
+        rows = self._receiving_rows(state, plan)
+        return rows if len(rows) < WORTH_OF_MASKS * left_c.numel() else None
+
+    def _receiving_rows(self, state: State, plan: StepPlan | None) -> Tensor:
+        """The rows [m] of tokens behind the first one; of sequences that are done after this step, the last token.
+
+        START, END, padding and the first token never change: whatever is to their left has c = 0.
+        """
+        if plan is not None and len(plan.active) < len(state.lengths):
+            active = torch.zeros(len(state.lengths), 1, dtype=torch.bool)
+            active[plan.active] = True
+            receiving = (state.tokens & (state.place > 0)) & active
+            receiving[torch.arange(len(receiving)), state.last()] = True
+            return receiving.flatten().nonzero().squeeze(1)
+        if self._receiving is None or self._receiving[0] is not state.tokens:
+            rows = (state.tokens & (state.place > 0)).flatten().nonzero().squeeze(1)
+            self._receiving = state.tokens, rows
+        return self._receiving[1]
 
 
 def uses_exact_zeros(engine: Recursion) -> bool:

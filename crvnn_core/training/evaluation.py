@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,9 +17,7 @@ from crvnn_core.interfaces import Example, Task
 from crvnn_core.precision import at_least_float32
 from crvnn_core.runs.records import natural_order
 from crvnn_core.training.data import collate, example_length
-from crvnn_core.training.memory import free_memory, out_of_memory, within_budget
-
-_BATCH = 64  # examples of similar length
+from crvnn_core.training.memory import TOKEN_BUDGET, free_memory, out_of_memory, within_budget
 
 
 @frozen
@@ -64,7 +63,8 @@ def evaluate(
 ) -> Result:
     """Score a model on examples, in evaluation mode and without gradients.
 
-    :param tokens: the most tokens of a forward pass, padding included; 0 for no limit.
+    :param tokens: the most tokens of a forward pass, padding included; 0 for ``TOKEN_BUDGET``. On a CPU it is never
+        more than that: larger batches leave the cache and take longer.
     :param share: the rank of this process and the number of processes; each scores its own share of the examples.
     :param gather: sums a tensor over all processes.
     :param done: is called with the number of examples after each batch.
@@ -74,18 +74,17 @@ def evaluate(
         raise InputError("there are no examples to evaluate")
     device = model.embed.weight.device
     facts = torch.zeros(len(examples), 3, dtype=torch.float64)  # loss, right, steps of each
-    order = sorted(range(len(examples)), key=lambda i: example_length(examples[i]))[share[0] :: share[1]]
+    by_length = sorted(range(len(examples)), key=lambda i: example_length(examples[i]))
+    if device.type == "cpu" or not tokens:
+        tokens = min(tokens or TOKEN_BUDGET, TOKEN_BUDGET)
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            for start in range(0, len(order), _BATCH):
-                chosen = order[start : start + _BATCH]
-                for group in within_budget([examples[i] for i in chosen], tokens):
-                    rows = [chosen[i] for i in group]
-                    facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device, hard)
-                    if done is not None:
-                        done(len(group))
+            for rows in _groups(examples, by_length[share[0] :: share[1]], tokens):
+                facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device, hard)
+                if done is not None:
+                    done(len(rows))
     finally:
         model.train(was_training)
     if gather is not None:
@@ -95,6 +94,16 @@ def evaluate(
         groups.setdefault(task.bucket(example), []).append(number)
     named = sorted((name for name in groups if name), key=natural_order)
     return Result(_score(facts), {name: _score(facts[groups[name]]) for name in named})
+
+
+def _groups(examples: Sequence[Example], chosen: Sequence[int], tokens: int) -> list[list[int]]:
+    """The chosen examples in batches of similar lengths within a token budget, by their indices.
+
+    Batches are shuffled: a progress bar, which assumes that what is left takes as long as what was done, is right.
+    """
+    groups = within_budget([examples[i] for i in chosen], tokens)
+    random.Random(len(chosen)).shuffle(groups)
+    return [[chosen[i] for i in group] for group in groups]
 
 
 def _facts(model: Model, examples: Sequence[Example], device: torch.device, hard: bool) -> Tensor:

@@ -10,8 +10,9 @@ import torch
 from crvnn_core.interfaces import Example
 from crvnn_core.training.data import example_length
 
-#: Tokens, padding included, of one forward pass outside training.
-TOKEN_BUDGET = 4096
+#: Tokens, padding included, of one forward pass outside training: enough that the overhead of a step is small, and few
+#: enough for the cache of a CPU (docs/explanation/speed.md).
+TOKEN_BUDGET = 2048
 
 
 def within_budget(examples: Sequence[Example], tokens: int) -> list[list[int]]:

@@ -29,10 +29,12 @@ def test_a_shortcut_alone_leaves_the_other_one_out(contenders):
     for setting in (Setting("drop", drop=0.9), Setting("skip", skip=0.2)):
         sizes.clear()
         forward(setting.apply(model), batch)
-        assert min(sizes[:-1]) < 42, setting
+        assert min(sizes[:-1]) < 39, setting
     sizes.clear()
     forward(Setting("neither").apply(model), batch)
-    assert set(sizes[:-1]) == {42}  # the last step makes one node in any case
+    assert set(sizes[:-1]) == {
+        39
+    }  # START, END and the first token never change; the last step makes one node
 
 
 def test_effects_are_measured_against_no_shortcut(catalog):

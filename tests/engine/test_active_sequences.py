@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from crvnn_core import Halting
-from crvnn_core.testing.parts import AddingCell, PlainCell, PlainDecision, ScriptedDecision
+from crvnn_core.testing.parts import AddingCell, PlainCell, PlainDecision, PlainScorer, ScriptedDecision
 from crvnn_plugins.haltings import FixedDepth, Never
 from engines import engine
 
@@ -44,23 +44,24 @@ def test_a_halted_sequence_is_no_longer_computed():
     mask = torch.arange(12) < torch.tensor([[3], [12], [6]])
     encoding = engine(cell=Recording(4), halting=Never())(torch.randn(3, 12, 4), mask)
     assert encoding.steps.tolist() == [2, 11, 5]
-    assert seen == [3 * 12] * 2 + [2 * 12] * 3 + [12] * 5 + [1]  # the last step computes the root alone
+    # Tokens behind the first one of each sequence; in a sequence's last step the root alone.
+    assert seen == [2 + 11 + 5, 1 + 11 + 5, 11 + 5, 11 + 5, 11 + 1] + [11] * 5 + [1]
 
 
 def test_positions_that_only_finished_sequences_had_are_dropped():
     seen = []
 
-    class Recording(PlainCell):
-        def forward(self, left, right):
-            seen.append(right.shape[1])
-            return super().forward(left, right)
+    class Recording(PlainScorer):
+        def forward(self, vectors, near, left_c):
+            seen.append(vectors.shape[1])
+            return super().forward(vectors, near, left_c)
 
     class StopsTheLong(Halting):
         def forward(self, exists, vectors, step):
             return (exists > 0).sum(1) < 6
 
     mask = torch.arange(9) < torch.tensor([[9], [4]])
-    engine(cell=Recording(4), halting=StopsTheLong())(torch.randn(2, 9, 4), mask)
+    engine(scorer=Recording(4), halting=StopsTheLong())(torch.randn(2, 9, 4), mask)
     assert seen[0] == 9
     assert seen[-1] == 4
 

@@ -22,7 +22,7 @@ def test_a_cell_that_returns_the_wrong_shape_is_named():
         def leaf(self, inputs):
             return inputs[..., :2]
 
-    with pytest.raises(ContractError, match=r"cell TooWide returned the shape \[1, 3, 8\]; \[1, 3, 4\]"):
+    with pytest.raises(ContractError, match=r"cell TooWide returned the shape \[2, 8\]; \[2, 4\]"):
         engine(cell=TooWide(4))(*tokens(3, 4))
     with pytest.raises(ContractError, match="leaf transform of cell WrongLeaf"):
         engine(cell=WrongLeaf(4))(*tokens(3, 4))

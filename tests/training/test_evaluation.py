@@ -185,3 +185,15 @@ def test_memory_that_does_not_suffice_for_one_example_is_a_clear_error(monkeypat
     monkeypatch.setattr(evaluation, "_facts", never)
     with pytest.raises(CrvnnError, match=r"memory ran out while evaluating an example of \d+ tokens"):
         evaluate(assembly.model, assembly.task, list(assembly.task.examples("dev", 0)))
+
+
+def test_batches_of_an_evaluation_stay_within_the_budget_of_a_cpu(assembly, examples, monkeypatch):
+    monkeypatch.setattr("crvnn_core.training.evaluation.TOKEN_BUDGET", 12)
+    sizes = []
+    assembly.model.register_forward_pre_hook(
+        lambda model, args: sizes.append(args[0].sequences[0].ids.numel())
+    )
+    for tokens in (0, 1000):
+        evaluate(assembly.model, assembly.task, examples, tokens=tokens)
+    longest = max(len(example.sequences[0]) for example in examples)
+    assert max(sizes) <= max(12, longest)

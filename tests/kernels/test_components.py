@@ -20,6 +20,7 @@ from twins import (
     decisions,
     doubled,
     everything,
+    extreme_scores,
     graph,
     lines,
     needs_kernels,
@@ -66,6 +67,16 @@ def test_modulated_decisions_do_not_overflow_with_very_large_scores(form, drawn,
     scores = 80 * numbers(exists.shape, seed).clamp(-1, 1).round(decimals=2)
     run, twin = _modulated(form, mask, eligible)
     assert_twins(run, twin, (scores, exists), plain=twin)
+
+
+@needs_kernels
+@pytest.mark.parametrize("form", FORMS)
+@some
+@given(decisions(), st.integers(0, 99))
+def test_modulated_decisions_with_extreme_scores_agree_with_torch(form, drawn, seed):
+    exists, mask, eligible = drawn
+    run, twin = _modulated(form, mask, eligible)
+    assert_twins(run, twin, (extreme_scores(exists.shape, seed), exists))
 
 
 @needs_kernels

@@ -1,5 +1,7 @@
 """Decisions against their formulas."""
 
+import math
+
 import pytest
 import torch
 
@@ -13,6 +15,8 @@ from crvnn_plugins.decisions.sigmoids import (
     Stretched,
     Tempered,
 )
+from crvnn_plugins.retrievers.dense import AdhocDense
+from twins import extreme_scores, numbers
 
 EXISTS = torch.tensor([[1.0, 0.9, 0.3, 0.6, 1.0, 1.0]])
 SCORES = torch.tensor([[0.4, 1.5, -0.7, 0.2, 0.9, -2.0]])
@@ -45,6 +49,41 @@ def test_the_two_forms_agree_when_existence_is_binary_and_all_are_eligible():
     everyone = torch.ones(1, 5, dtype=torch.bool)
     paper, reference = (Modulated(form)(scores, near, everyone, exists) for form in ("paper", "reference"))
     torch.testing.assert_close(paper[:, inner], reference[:, inner], atol=1e-6, rtol=1e-6)
+
+
+def test_the_references_exponential_goes_on_along_its_tangent_above_a_score_of_12():
+    scores = torch.tensor([[0.0, 14.0, 11.0, 40.0, 0.0, 0.0]])
+    strength = torch.tensor([[0.0, 3.0, math.exp(-1), 29.0, 0.0, 0.0]])  # divided by exp(12)
+    expected = strength / (strength + NEAR.left(strength) + NEAR.right(strength) + math.exp(-12))
+    torch.testing.assert_close(Modulated("reference")(scores, NEAR, ELIGIBLE, EXISTS), expected)
+
+
+def test_gradients_of_the_references_form_are_those_of_its_values_on_both_sides_of_12():
+    scores = torch.tensor([[0.0, 11.9, 12.1, 13.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    exists = torch.tensor([[0.95, 0.9, 0.3, 0.65, 0.85, 0.7]], dtype=torch.float64, requires_grad=True)
+
+    def decide(u, e):
+        return Modulated("reference")(u, AdhocDense()(e, torch.ones_like(ELIGIBLE)), ELIGIBLE, e)
+
+    assert torch.autograd.gradcheck(decide, (scores, exists))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_extreme_scores_leave_the_references_gradients_in_float32_close_to_those_in_float64(seed):
+    """exp(40), times a share of exactly 0, was a derivative that grew from step to step until it overflowed."""
+    mask = torch.ones(1, 30, dtype=torch.bool)
+    scores = extreme_scores((4, 1, 30), seed)
+    exists = torch.ones(1, 30)
+    exists[0, ::5] = 0
+    found = {}
+    for kind in (torch.float32, torch.float64):
+        u, start = scores.to(kind).requires_grad_(), exists.to(kind).requires_grad_()
+        e = start
+        for step in u:
+            e = e * (1 - Modulated("reference")(step, AdhocDense()(e, mask), mask, e))
+        found[kind] = torch.autograd.grad((e * numbers((1, 30), seed).to(kind)).sum(), (u, start))
+    for got, exact in zip(*found.values(), strict=True):
+        torch.testing.assert_close(got.double(), exact, atol=1e-4 * exact.abs().max().item(), rtol=1e-3)
 
 
 def test_modulation_keeps_two_neighbours_from_both_being_composed():

@@ -13,6 +13,7 @@ from crvnn_core.kernels import operation
 from crvnn_plugins.native import PARTS
 
 Modulation = Literal["none", "paper", "reference"]
+LINEAR_ABOVE = 12.0  # the score above which exp(u) of the reference form is linear, as in native/modulation.h
 
 
 def relax(
@@ -44,14 +45,17 @@ def _stretched(soft: Tensor, stretch: float) -> Tensor:
 
 def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
     """The published code's form: neighbours of exp(u), where START, END, the last token and padding count 0."""
-    scores = scores.masked_fill(~eligible, -math.inf)
+    scores = _bounded(scores).masked_fill(~eligible, -math.inf)
     highest = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
     strength = torch.exp(scores - highest)
     left, _, right = near.window(strength, 1)
-    nobody = torch.exp(-highest).clamp(
-        min=1e-30
-    )  # the published 4e-8 is not added: it would depend on the highest
-    return strength / (strength + left + right + nobody)
+    return strength / (strength + left + right + torch.exp(-highest))
+
+
+def _bounded(scores: Tensor) -> Tensor:
+    """The log of exp(u) continued along its tangent above ``LINEAR_ABOVE``; docs/explanation/presets.md says why."""
+    above = (scores - LINEAR_ABOVE).clamp(min=0)
+    return torch.where(scores > LINEAR_ABOVE, LINEAR_ABOVE + torch.log1p(above), scores)
 
 
 class Sigmoid(Decision):

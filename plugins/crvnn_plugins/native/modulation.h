@@ -11,6 +11,16 @@ namespace crvnn {
 // The neighbours' terms of the sum: exp(left(u)) as in the paper, or left(exp(u)) as in the published code.
 enum Form { PAPER, REFERENCE };
 
+// Above this score exp(u) of the reference form goes on along its tangent, which bounds dc/de. The same number is in
+// decisions/sigmoids.py; docs/explanation/presets.md gives the reasons.
+constexpr float LINEAR_ABOVE = 12;
+
+// Returns the log of that function, and its derivative.
+inline float bounded(float score) {
+  return score > LINEAR_ABOVE ? LINEAR_ABOVE + std::log1p(score - LINEAR_ABOVE) : score;  // propagates NaN
+}
+inline float bounded_slope(float score) { return score > LINEAR_ABOVE ? 1 / (1 + score - LINEAR_ABOVE) : 1; }
+
 // The exponentials of one sequence [n]: of the left and right neighbours and of the position itself, with the maximum of
 // these subtracted (paper) or that of all positions (reference).
 struct Exponentials {
@@ -27,13 +37,14 @@ inline void modulate_row(const Intervals& intervals, const float* scores, const 
     for (std::int64_t i = 0; i < n; ++i) {
       if (eligible[i] && highest == highest && !(scores[i] <= highest)) highest = scores[i];  // propagates NaN
     }
-    for (std::int64_t i = 0; i < n; ++i) exps.own[i] = eligible[i] ? std::exp(scores[i] - highest) : 0;
+    highest = bounded(highest);
+    for (std::int64_t i = 0; i < n; ++i) exps.own[i] = eligible[i] ? std::exp(bounded(scores[i]) - highest) : 0;
     scores = exps.own.data();
   }
   const Read from{scores, 1};
   neighbour<LEFT>(intervals, from, Write{exps.left.data(), 1}, 1);
   neighbour<RIGHT>(intervals, from, Write{exps.right.data(), 1}, 1);
-  const float none = form == REFERENCE ? std::max(std::exp(-highest), 1e-30f) : 0;
+  const float none = form == REFERENCE ? std::exp(-highest) : 0;
   for (std::int64_t i = 0; i < n; ++i) {
     float &left = exps.left[i], &right = exps.right[i];
     if (form == PAPER) {
@@ -125,7 +136,7 @@ struct Modulate : torch::autograd::Function<Modulate> {
         neighbour_backward<RIGHT>(intervals, Read{of_right.data(), 1}, from, to, sums.exists(0),
                                   sums.fraction(0, RIGHT), 1);
         if (form == REFERENCE) {
-          for (std::int64_t i = 0; i < n; ++i) out[i] *= exps.own[i];
+          for (std::int64_t i = 0; i < n; ++i) out[i] *= exps.own[i] * bounded_slope(u[i]);
         }
         sums.reduce(intervals, mutable_data(of_exists) + n * row);
       }

@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from crvnn_core.spec.assembly import Assembly, assemble
     from crvnn_core.training.data import Batch, Tokens, batches
     from crvnn_core.training.evaluation import Result, Score
+    from crvnn_core.training.run import Outcome
     from crvnn_core.training.seeds import RunOutcomes, resume_training, train_seeds
-    from crvnn_core.training.trainer import Outcome, train
+    from crvnn_core.training.trainer import train
     from crvnn_core.trees import Tree
     from crvnn_core.trees.evaluation import TreeScores, score_trees
 
@@ -84,8 +85,9 @@ _LAZY = {
     "engine.checks": ("checked_lengths",),
     "engine.trace": ("Trace",),
     "inference.trained": ("Prediction", "Trained", "load"),
+    "training.run": ("Outcome",),
     "training.seeds": ("RunOutcomes", "resume_training", "train_seeds"),
-    "training.trainer": ("Outcome", "train"),
+    "training.trainer": ("train",),
     "trees": ("Tree",),
     "trees.evaluation": ("TreeScores", "score_trees"),
 }

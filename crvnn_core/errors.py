@@ -61,12 +61,18 @@ class Origin:
     label: str
     line: int = 0
     text: str = ""
+    under: Path_ = ()  # the place of the table that paths start from, for a table within the spec
 
     def where(self, path: Path_) -> str:
         """This place in words, for a value at ``path``."""
         label = f"{self.label}:{self.line}" if self.line else self.label
-        named = label.startswith("--")  # an option of the command line says what it is about itself
-        return label if named or not path else f"{label} [{'.'.join(path)}]"
+        place = ".".join((*self.under, *path))
+        return label if self.is_option or not place else f"{label} [{place}]"
+
+    @property
+    def is_option(self) -> bool:
+        """Whether this is an option of the command line, which says what it is about itself."""
+        return self.label.startswith("--")
 
     def problem(self, path: Path_, what: str, advice: str = "") -> Problem:
         """A problem at this place."""

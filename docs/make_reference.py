@@ -25,6 +25,7 @@ from crvnn_core.host import hooks
 from crvnn_core.host.description import describe
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH
 from crvnn_core.spec.schema import ModelSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.stages import SHARED_SETTINGS
 from crvnn_core.spec.values import describe as describe_kind
 from crvnn_core.testing import CHECKS, promise
 
@@ -151,12 +152,38 @@ def _spec() -> Iterator[str]:
         yield _markdown(inspect.getdoc(kind) or "")
         rows = [_key(table, attribute, _comments(kind)) for attribute in attrs.fields(kind)]
         yield _table(("key", "kind", "default", "limits", "what it is"), [*([] if table else _EXTRA), *rows])
+    yield from _stages()
     yield "## Presets"
     yield f"Each sets parts of `[model]`. Without a `preset` a spec starts from `{CATALOG.default_preset}`."
     for name, (preset, _) in CATALOG.presets.items():
         yield f"### `{name}`"
         yield f"{preset.summary[:1].upper()}{preset.summary[1:]}."
         yield _code(tomli_w.dumps({"model": dict(preset.model)}), "toml")
+
+
+def _stages() -> Iterator[str]:
+    yield "## `[[stages]]`"
+    yield (
+        "Stages of training, one after the other. Each is the whole spec with the tables of the stage laid over it; "
+        "[how to train](../how-to/train.md#stages) says what carries over."
+    )
+    rows = [
+        ("`name`", "a text", "Shown when the stage begins."),
+        ("`task`", "a table", "Settings of the task, or another task with the same tokens and classes."),
+        (
+            "`model`",
+            "a table",
+            "Settings and components of the model that keep its weights' names and shapes.",
+        ),
+        ("`training`", "a table", "Settings of the training."),
+    ]
+    yield _table(("key", "kind", "what it is"), rows)
+    shared = ", ".join(f"`{'.'.join(path)}`" for path in SHARED_SETTINGS)
+    yield f"All stages share `seed`, {shared}."
+    yield (
+        "A list of stages replaces the list below. A table with the number of a stage, from 1, changes that stage: "
+        "`[stages.2.task]` in a file, `--set stages.2.task.max_tokens=50` on the command line."
+    )
 
 
 _EXTRA = [
@@ -210,6 +237,8 @@ def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) 
             kind, default = f"a list of {slot.plural}", f"`[{names}]`"
         else:
             kind, default = _one(slot.name), f"`{names}`" if names else "the preset's"
+    elif path == ("stages",):
+        kind, default = "a list of tables, [`[[stages]]`](#stages)", ""
     elif str(attribute.type) in kinds:
         kind, default = describe_kind(kinds[str(attribute.type)]), f"`{attribute.default}`"
     else:

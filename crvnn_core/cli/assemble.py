@@ -13,6 +13,7 @@ from crvnn_core.host.slots import SLOT_BY_NAME
 
 if TYPE_CHECKING:
     from crvnn_core.inference.dry_run import DryRun
+    from crvnn_core.spec import RunSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,7 +61,8 @@ def assemble_command(
 ) -> None:
     """Build the model of a SPEC file, or of the defaults, and run one batch of its task's data through it and back.
 
-    Shows the component of each slot, its parameters and multiply-adds, and how many steps the recursion took.
+    Shows the component of each slot, its parameters and multiply-adds, and how many steps the recursion took. Of a
+    spec with stages every stage is built; the model and the batch are those of the last one.
 
     \b
     Examples:
@@ -71,7 +73,7 @@ def assemble_command(
 
     from crvnn_core.errors import CrvnnError
     from crvnn_core.inference.dry_run import dry_run
-    from crvnn_core.spec import read_spec, was_resolved, write_spec
+    from crvnn_core.spec import read_spec, stage_changes, was_resolved, write_spec
     from crvnn_core.spec.assembly import assemble
 
     torch.set_num_threads(1)  # the batch is so small that more threads only wait for each other
@@ -89,9 +91,11 @@ def assemble_command(
     if as_json:
         import attrs
 
-        print_json({**attrs.asdict(result), "spec": str(written) if written else None})
+        stages = {"stages": stage_changes(resolved)} if resolved.stages else {}
+        print_json({**attrs.asdict(result), **stages, "spec": str(written) if written else None})
     else:
         _show(result)
+        _show_stages(resolved)
         for remark in assembly.remarks:
             click.echo(remark)
         if written:
@@ -117,3 +121,15 @@ def _show(result: DryRun) -> None:
         f"loss {result.loss:.3f}, gradient norm {result.gradient_norm:.3f}, "
         f"{result.seconds:.2f} s forward and back."
     )
+
+
+def _show_stages(spec: RunSpec) -> None:
+    from crvnn_core.spec import stage_summary
+
+    if spec.stages:
+        rows = [
+            (str(number + 1), stage.name, stage_summary(spec, number))
+            for number, stage in enumerate(spec.stages)
+        ]
+        click.echo()
+        print_table(("stage", "name", "settings"), rows)

@@ -168,13 +168,16 @@ def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = 
 
 
 def read_run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:
-    """The spec of a run; how it was trained is left out, since what trained it need not be here."""
+    """The spec of a run, in its last stage; how it was trained is left out, since what trained it need not be here."""
     directory.check_spec()
     layers = []
     for data, origins, origin in read_toml(directory.spec):
         kept = copy.deepcopy(data)
         kept.pop("training", None)
+        stages = kept.pop("stages", [])
         layers.append((kept, origins, origin))
+        for stage in stages[-1:]:
+            layers.append(({key: stage[key] for key in ("task", "model") if key in stage}, {}, origin))
     for text in sets:
         data, origin = override(text)
         if list(data) != ["task"]:

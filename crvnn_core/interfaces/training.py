@@ -117,8 +117,12 @@ class Observer:
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
         """Training begins or resumes, to end at step ``steps``; ``facts`` has ``step``, where it stands.
 
-        ``facts`` also has ``parameters`` (how many) and ``directory`` (where the run is kept, or ``None``).
+        ``facts`` also has ``parameters`` (how many) and ``directory`` (where the run is kept, or ``None``). With stages
+        in the spec, ``steps`` is the end of the current one.
         """
+
+    def stage_started(self, steps: int, facts: Mapping[str, Any]) -> None:
+        """The next stage of the spec begins, to end at step ``steps``; ``facts`` has ``stage``, its number from 1."""
 
     def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
         """Step number ``step`` (from 1) is done."""

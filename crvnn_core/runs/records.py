@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.runs.directory import RunDirectory, find_run, seed_directories
+from crvnn_core.spec import flatten
 
 #: The metrics of a score in ``results.json``, besides the number of examples.
 METRICS = ("accuracy", "loss", "depth")
@@ -52,7 +53,11 @@ class Record:
     @property
     def configuration(self) -> dict[str, Any]:
         """Everything the result depends on except the seed: settings, and versions as ``versions.PACKAGE``."""
-        settings = {key: value for key, value in self.spec.items() if key not in _IGNORED}
+        settings = {
+            key: value
+            for key, value in self.spec.items()
+            if re.sub(r"^stages\.\d+\.", "", key) not in _IGNORED
+        }
         return settings | {f"versions.{name}": version for name, version in self.versions.items()}
 
     def value(self, split: str, group: str, metric: str) -> float | None:
@@ -133,20 +138,6 @@ def natural_order(name: str) -> tuple[int, str]:
     """A sort key for the names of groups: "9-12" comes before "13-20", and names without a number come first."""
     start = re.match(r"\d+", name)
     return (int(start[0]) if start else -1, name)
-
-
-def flatten(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested tables as one with dotted keys; the name of a component is the value at its own key."""
-    found: dict[str, Any] = {}
-    for key, value in spec.items():
-        if not isinstance(value, Mapping):
-            found[key] = value
-            continue
-        below = flatten(value)
-        if "name" in below:
-            found[key] = below.pop("name")
-        found |= {f"{key}.{inner}": each for inner, each in below.items()}
-    return found
 
 
 def check_one_task(records: Sequence[Record]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from torch.nn import Parameter
 
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
@@ -16,6 +16,7 @@ from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.inference.model import Model, TokenVectors
 from crvnn_core.interfaces import Embedding, Encoder, Observer, Task
 from crvnn_core.spec import Lexicon, PartSpec, RunSpec
+from crvnn_core.spec.stages import weight_problems
 
 
 @frozen(eq=False)
@@ -29,6 +30,13 @@ class Assembly:
     offers: Mapping[str, Offer]  # by slot: the components of the model and the task
     catalog: Catalog = field(repr=False)
     remarks: tuple[str, ...] = ()  # messages of the embedding, about its coverage for example
+    #: One for each stage of the spec, if it has stages: the model and the task above are those of the last.
+    stages: tuple[Assembly, ...] = ()
+
+    @property
+    def each_stage(self) -> tuple[Assembly, ...]:
+        """What is trained, one after the other: the stages, or itself if the spec has none."""
+        return self.stages or (self,)
 
     def optimizer(self) -> torch.optim.Optimizer:
         """A new optimizer, as the spec says, over the model's trainable parameters.
@@ -41,6 +49,8 @@ class Assembly:
     @property
     def packages(self) -> list[str]:
         """The packages that its components come from, with their versions."""
+        if self.stages:
+            return sorted({package for stage in self.stages for package in stage.packages})
         others = [self.catalog.find("optimizer", self.spec.training.optimizer.name)]
         others += [self.catalog.find("observer", part.name) for part in self.spec.training.observers]
         return sorted({str(offer.source) for offer in (*self.offers.values(), *others)})
@@ -53,7 +63,42 @@ class Assembly:
 def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) -> Assembly:
     """Build the task and the model that a spec describes, initialised from its seed; one error for all problems.
 
+    Of a spec with stages every stage is built, so that all problems are found before the first begins.
+
     :param lexicon: of a saved model: its training data is not read, and its weights are loaded afterwards.
+    """
+    if lexicon is None and spec.stages:
+        return _assemble_stages(spec, catalog)
+    return _assemble(spec.stage_specs[-1], catalog, lexicon)
+
+
+def _assemble_stages(spec: RunSpec, catalog: Catalog) -> Assembly:
+    """Build each stage of a spec; an error if the weights of one cannot carry over to the next."""
+    built: list[Assembly] = []
+    problems: list[Problem] = []
+    for stage in spec.stage_specs:
+        known = next((earlier.task for earlier in built if earlier.spec.task == stage.task), None)
+        if built:  # observers are built once for all stages
+            stage = evolve(stage, training=evolve(stage.training, observers=()))
+        try:
+            built.append(_assemble(stage, catalog, task=known))
+        except SpecError as error:
+            problems += [problem for problem in error.problems if problem not in problems]
+    if not problems:
+        problems += weight_problems(spec, built)
+    if problems:
+        raise SpecError(problems)
+    return evolve(
+        built[-1], spec=spec, observers=built[0].observers, remarks=built[0].remarks, stages=tuple(built)
+    )
+
+
+def _assemble(
+    spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None, task: Task | None = None
+) -> Assembly:
+    """Build what a spec without stages describes.
+
+    :param task: of an earlier stage with the same settings, whose data need not be read again.
     """
     torch.manual_seed(spec.seed)
     problems: list[Problem] = []
@@ -68,7 +113,10 @@ def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) ->
             problems.extend(error.problems)
             return None
 
-    task = build("task", spec.task)
+    if task is None:
+        task = build("task", spec.task)
+    else:
+        offers["task"] = catalog.find("task", spec.task.name)
     if lexicon is not None and task is not None:
         task.vocabulary, task.classes = lexicon.tokens, lexicon.classes
     embedding = build("embedding", spec.model.embedding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,10 @@ class Layered:
 
     data: dict[str, Any] = field(factory=dict)
     origins: dict[Path_, Origin] = field(factory=dict)
+
+    def copy(self) -> Layered:
+        """A copy to lay more over, which leaves this one as it is."""
+        return Layered(copy.deepcopy(self.data), dict(self.origins))
 
     def origin(self, path: Path_) -> Origin:
         """Where ``path`` was written, or the nearest table around it."""
@@ -40,7 +45,7 @@ class Layered:
         for key, value in data.items():
             path = (*at, key)
             self.origins[path] = _nearest(origins, path, default)
-            if _names_one(path) and isinstance(value, (str, Mapping)):
+            if names_component(path) and isinstance(value, (str, Mapping)):
                 value = {"name": value} if isinstance(value, str) else value
                 present = into.get(key)
                 if "name" in value and (
@@ -120,6 +125,7 @@ def key_lines(source: str) -> dict[Path_, tuple[int, str]]:
     found: dict[Path_, tuple[int, str]] = {}
     table: Path_ = ()
     quoted = False  # inside a multi-line string
+    stage = 0  # the number of the last [[stages]]
     for number, line in enumerate(source.splitlines(), 1):
         code = line.partition("#")[0]
         begun, quoted = quoted, quoted ^ ((code.count('"""') + code.count("'''")) % 2 == 1)
@@ -127,6 +133,10 @@ def key_lines(source: str) -> dict[Path_, tuple[int, str]]:
             continue
         if header := _HEADER.match(line):
             table = _split(header[1])
+            stage += table == ("stages",)
+            if table[0] == "stages" and stage:
+                found.setdefault(("stages",), (number, line.strip()))
+                table = ("stages", str(stage), *table[1:])
             found.setdefault(table, (number, line.strip()))
         elif key := _KEY.match(line):
             found.setdefault((*table, *_split(key[1])), (number, line.strip()))
@@ -158,7 +168,7 @@ def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]]
     """The layers of all overrides, those that name components first, and the problems of the unreadable ones."""
     layers: list[tuple[dict[str, Any], Origin]] = []
     problems: list[Problem] = []
-    for text in sorted(texts, key=lambda text: not _names_a_component(text)):
+    for text in sorted(texts, key=lambda text: not _override_names_component(text)):
         try:
             layers.append(override(text))
         except SpecError as error:
@@ -166,11 +176,12 @@ def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]]
     return layers, problems
 
 
-def _names_a_component(text: str) -> bool:
+def _override_names_component(text: str) -> bool:
     path = _split(text.partition("=")[0])
-    return _names_one(path) or (path[-1] == "name" and _names_one(path[:-1]))
+    path = path[2:] if path[0] == "stages" else path
+    return names_component(path) or (path[-1:] == ("name",) and names_component(path[:-1]))
 
 
-def _names_one(path: Path_) -> bool:
+def names_component(path: Path_) -> bool:
     """Whether a spec names a single component at ``path``."""
     return path in SLOT_BY_PATH and not SLOT_BY_PATH[path].many

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from crvnn_core.errors import (
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH, Slot
 from crvnn_core.spec.layers import Layer, Layered, overrides, read_toml
-from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, Stage, TrainingSpec
+from crvnn_core.spec.stages import overridden_options, separate_stages, value_paths
 from crvnn_core.spec.values import check_value
 
 _TABLES = {"model": ModelSpec, "training": TrainingSpec}
@@ -69,8 +70,9 @@ def resolve(
 
     :param problems: found while reading; they are reported with the rest.
     """
+    layers, stages, faults = separate_stages(layers)
     layered = Layered()
-    reader = _Reader(catalog, layered, problems)
+    reader = _Reader(catalog, layered, [*problems, *faults])
     chosen, place = _preset(layers, preset) or (catalog.default_preset, Origin("default"))
     if chosen is not None and (not isinstance(chosen, str) or chosen not in catalog.presets):
         what = f"no preset is called {chosen!r}.{nearest(str(chosen), catalog.presets)}"
@@ -87,9 +89,41 @@ def resolve(
     for data, origins, origin in layers:
         layered.lay({key: value for key, value in data.items() if key != "preset"}, origins, origin)
     spec = reader.run_spec()
+    found: list[Stage] = []
+    if stages and not faults:
+        laid = [_lay_stage(layered, tables) for tables in stages]
+        reader.problems += overridden_options(layers, layered, laid)
+        for tables, stage in zip(stages, laid, strict=True):
+            found += _stage(catalog, tables, stage, reader.problems)
     if reader.problems or spec is None:
         raise SpecError(reader.problems)
-    return spec
+    return attrs.evolve(spec, stages=tuple(found))
+
+
+def _lay_stage(base: Layered, tables: Sequence[Layer]) -> Layered:
+    layered = base.copy()
+    for data, origins, origin in tables:
+        layered.lay({key: value for key, value in data.items() if key != "name"}, origins, origin)
+    return layered
+
+
+def _stage(
+    catalog: Catalog, tables: Sequence[Layer], layered: Layered, problems: list[Problem]
+) -> Iterator[Stage]:
+    """The stage, if it can be read; problems that the spec or another stage has as well are recorded once."""
+    reader = _Reader(catalog, layered, ())
+    spec = reader.run_spec()
+    problems += [problem for problem in reader.problems if problem not in problems]
+    if spec is not None:
+        name = next((data["name"] for data, _, _ in reversed(tables) if "name" in data), "")
+        yield Stage(
+            name=name,
+            task=spec.task,
+            model=spec.model,
+            training=spec.training,
+            given=frozenset(path for data, _, _ in tables for path in value_paths(data)),
+            place=tables[0][2],
+        )
 
 
 def _preset(layers: Sequence[Layer], asked: str | None) -> tuple[Any, Origin] | None:

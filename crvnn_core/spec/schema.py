@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from crvnn_core.errors import Origin, Path_, Problem, nearest
 
@@ -130,6 +130,20 @@ class TrainingSpec:
 
 
 @frozen(kw_only=True)
+class Stage:
+    """One stage of training: the task, model and training of the spec, with the stage's own settings laid over them."""
+
+    #: Shown when the stage begins, and in messages.
+    name: str = ""
+    task: PartSpec
+    model: ModelSpec
+    training: TrainingSpec
+    #: The settings that it was given, and where it was written.
+    given: frozenset[Path_] = field(default=frozenset(), eq=False, repr=False)
+    place: Origin = field(default=Origin("spec"), eq=False, repr=False)
+
+
+@frozen(kw_only=True)
 class RunSpec:
     """A complete spec: everything that the result of a run depends on."""
 
@@ -141,6 +155,16 @@ class RunSpec:
     model: ModelSpec
     #: How it is trained.
     training: TrainingSpec
+    #: Stages of training, one after the other, each with settings of its own; without any, training is one stage.
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def stage_specs(self) -> tuple[RunSpec, ...]:
+        """A complete spec for each stage, in order; the spec itself if it has no stages."""
+        return tuple(
+            evolve(self, task=stage.task, model=stage.model, training=stage.training, stages=())
+            for stage in self.stages
+        ) or (self,)
 
 
 @frozen

@@ -1,9 +1,13 @@
-"""Devices, precision and processes: Lightning Fabric, as a spec asks for it."""
+"""Devices, precision and processes (Lightning Fabric, as a spec asks for it), and the signals that stop them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -58,3 +62,40 @@ def read_by_first(fabric: Fabric, read: Callable[[], dict[str, Any]]) -> dict[st
         return read()
     found: dict[str, Any] = fabric.broadcast(read() if fabric.is_global_zero else {})
     return found
+
+
+class Interruption:
+    """Whether SIGINT or SIGTERM has asked training to stop."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def in_any_process(self, fabric: Fabric) -> bool:
+        """Whether any of the processes was interrupted: all of them must take the same number of steps."""
+        if fabric.world_size > 1:
+            requests = summed(fabric, torch.tensor(float(self.requested), device=fabric.device))
+            self.requested = bool(requests > 0)
+        return self.requested
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Within this context the first SIGINT or SIGTERM only sets ``requested``; the second raises KeyboardInterrupt.
+
+        Outside the main thread, where Python delivers no signals, nothing changes.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def request(number: int, frame: object) -> None:
+            if self.requested:
+                raise KeyboardInterrupt
+            self.requested = True
+            print("\ncrvnn: stopping after this step; once more stops at once", file=sys.stderr)
+
+        before = {which: signal.signal(which, request) for which in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for which, handler in before.items():
+                signal.signal(which, handler)

@@ -32,7 +32,7 @@ class ObserverDispatch:
             self.started.append(observer)
 
     def send(self, event: str, *facts: Any) -> None:
-        """Call ``stepped``, ``evaluated`` or ``noted`` with its arguments."""
+        """Call ``stepped``, ``evaluated``, ``stage_started`` or ``noted`` with its arguments."""
         for observer in self.started:
             _call(observer, event, *facts)
 
@@ -79,7 +79,8 @@ class JsonLines(Observer):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.is_file():  # not a device or a pipe
-                _truncate(self.path.resolve(), self._step if own else math.inf)
+                last = self._step or -1  # a run that begins, even again, has no records yet
+                _truncate(self.path.resolve(), last if own else math.inf)
             self._file = self.path.open("a", encoding="utf-8")
         except OSError as error:
             raise CrvnnError(f"{self.path} cannot be written: {error}") from error

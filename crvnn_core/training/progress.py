@@ -23,8 +23,21 @@ class Position:
     plateau: int = 0  # evaluations since the best one or the last halving of the learning rate
     halvings: int = 0  # of the learning rate
     tokens: int = 0  # budget of a forward pass (see memory.py); shrinks when memory runs out
-    total: int = 0  # steps at which training ends
+    total: int = 0  # the step at which the stage ends
     limits: tuple[int, int] = (0, 0)  # the spec's epochs and steps that ``total`` was computed from
+    stage: int = 0  # from 0; a spec without stages is trained in one
+    first_step: int = 0  # steps taken before the stage
+    first_epoch: int = 0  # the number of the stage's first epoch
+
+    @property
+    def stage_step(self) -> int:
+        """Optimizer steps taken in this stage."""
+        return self.step - self.first_step
+
+    @property
+    def stage_total(self) -> int:
+        """Optimizer steps of this stage."""
+        return self.total - self.first_step
 
     def set_total(self, spec: TrainingSpec, batches: int) -> None:
         """Compute ``total``, unless a resumed run has it from the same limits.
@@ -34,11 +47,24 @@ class Position:
         limits = (spec.epochs, spec.steps)
         if self.total and self.limits == limits:
             return
-        totals = [spec.steps] if spec.steps else []
+        totals = [self.first_step + spec.steps] if spec.steps else []
         if spec.epochs:
-            left = max(spec.epochs - self.epoch, 0)
+            left = max(self.first_epoch + spec.epochs - self.epoch, 0)
             totals.append(self.step - self.batch + left * batches)
         self.total, self.limits = min(totals), limits
+
+    def next_stage(self, spec: TrainingSpec) -> Position:
+        """The beginning of the next stage, with a new epoch. Steps and epochs go on counting; all else starts anew."""
+        epoch = self.epoch + (self.batch > 0)
+        return Position(
+            epoch=epoch,
+            step=self.step,
+            best_step=self.step,
+            tokens=spec.tokens,
+            stage=self.stage + 1,
+            first_step=self.step,
+            first_epoch=epoch,
+        )
 
     def advance(self, batches: int) -> None:
         """Count a step of an epoch that has so many batches."""
@@ -50,16 +76,16 @@ class Position:
     def learning_rate_factor(self, spec: TrainingSpec) -> float:
         """What to multiply the optimizer's own learning rates with in the next step: halving, warm-up, annealing."""
         factor: float = 0.5**self.halvings
-        if self.step < spec.warmup:
-            factor *= (self.step + 1) / spec.warmup
+        if self.stage_step < spec.warmup:
+            factor *= (self.stage_step + 1) / spec.warmup
         if spec.anneal:
-            factor *= 0.5 * (1 + math.cos(math.pi * self.step / self.total))
+            factor *= 0.5 * (1 + math.cos(math.pi * self.stage_step / self.stage_total))
         return factor
 
     def needs_evaluation(self, spec: TrainingSpec) -> bool:
         """Whether the development split is due after the last step: at an interval, or at the end of an epoch."""
         every = spec.evaluate_every
-        return self.step == self.total or (self.step % every == 0 if every else self.batch == 0)
+        return self.step == self.total or (self.stage_step % every == 0 if every else self.batch == 0)
 
     def record(self, score: Score, spec: TrainingSpec) -> bool:
         """Take in a score on the development split; whether it is the best so far."""
@@ -82,7 +108,7 @@ class Position:
         return True
 
     def reason_to_stop(self, spec: TrainingSpec) -> str:
-        """Why training ends here; empty if it goes on."""
+        """Why the stage ends here; empty if it goes on."""
         if self.step >= self.total:
             return "done"
         if spec.patience and self.stale >= spec.patience:

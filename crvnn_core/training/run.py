@@ -1,4 +1,4 @@
-"""What training writes to a run directory, and reads back to resume: spec, vocabulary, environment, checkpoints."""
+"""A run: how it ended, what it writes to its directory (spec, vocabulary, environment, checkpoints) and reads back."""
 
 from __future__ import annotations
 
@@ -9,12 +9,32 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
+from attrs import asdict, frozen
+from torch import Tensor
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
+from crvnn_core.training.evaluation import Result
+from crvnn_core.training.stages import check_ended_stages
+
+
+@frozen
+class Outcome:
+    """How training ended."""
+
+    step: int
+    best_step: int
+    results: Mapping[str, Result]  # of the best weights, by split
+    stopped: str = ""  # why it ended before its last step, if it did
+    finished: bool = True  # false if it was interrupted and can be resumed
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        results = {split: result.plain() for split, result in self.results.items()}
+        return {**asdict(self, recurse=False), "results": results}
 
 
 def create_run(run: RunDirectory, assembly: Assembly) -> None:
@@ -45,13 +65,13 @@ def environment(assembly: Assembly) -> dict[str, Any]:
     }
 
 
-def save_checkpoint(run: RunDirectory, state: Mapping[str, Any], best: bool) -> None:
-    """Save the training state as the last checkpoint, and also as the best one and its weights if ``best``.
+def save_checkpoint(run: RunDirectory, state: Mapping[str, Any], best: Mapping[str, Tensor] | None) -> None:
+    """Save the training state as the last checkpoint; if it has the best weights, these and the best checkpoint too.
 
     The last checkpoint is written last: a run that is killed before then repeats the step and saves the best again.
     """
-    if best:
-        checkpoint.save(run.weights, {"model": state["model"]})
+    if best is not None:
+        checkpoint.save(run.weights, {"model": best})
         checkpoint.save(run.best, state)
     checkpoint.save(run.last, state)
 
@@ -73,6 +93,8 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
     if found is None and run.results.exists():  # it is finished: do not overwrite it
         raise CrvnnError(f"{run.missing(run.last)}; without it this run cannot be resumed")
     state = checkpoint.load(found) if found is not None else {}
-    if tomllib.loads(run.spec.read_text(encoding="utf-8")) != spec_dict(assembly.spec):
+    before, now = tomllib.loads(run.spec.read_text(encoding="utf-8")), spec_dict(assembly.spec)
+    if before != now:
+        check_ended_stages(before, now, state["position"].get("stage", 0) if state else 0)
         write_spec(assembly.spec, run.spec, assembly.notes())  # with what --set has changed
     return state

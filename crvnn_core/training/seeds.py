@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,11 +16,12 @@ from crvnn_core.errors import CrvnnError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
-from crvnn_core.spec import RunSpec, read_spec, write_spec
+from crvnn_core.spec import RunSpec, flatten, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
 from crvnn_core.training.devices import launched
-from crvnn_core.training.trainer import Outcome, train
+from crvnn_core.training.run import Outcome
+from crvnn_core.training.trainer import train
 
 #: Keys of ``[training]`` that may change when a run is resumed: none of them changes what is trained.
 CHANGEABLE = (
@@ -183,11 +185,9 @@ def _check_changes(sets: Sequence[str]) -> None:
     """Refuse a setting that would change what is trained."""
     for text in sets:
         data, origin = override(text)
-        table = data.get("training")
-        keys = list(table) if isinstance(table, dict) else [""]
-        if keys == ["optimizer"] and isinstance(table, dict) and isinstance(table["optimizer"], dict):
-            keys = [f"optimizer.{key}" for key in table["optimizer"]]
-        if any(key not in CHANGEABLE for key in keys):
-            allowed = ", ".join(f"training.{key}" for key in CHANGEABLE)
-            problem = origin.problem((), "this cannot change when a run is resumed", f"What can: {allowed}.")
+        keys = [re.sub(r"^stages\.\d+\.", "", key) for key in flatten(data)]
+        allowed = [f"training.{key}" for key in CHANGEABLE]
+        if not all(key in allowed for key in keys):
+            what = "this cannot change when a run is resumed"
+            problem = origin.problem((), what, f"What can: {', '.join(allowed)}.")
             raise SpecError([problem])

@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from attrs import asdict, frozen
+from attrs import asdict
 from lightning_fabric import Fabric
 from torch import Tensor
 
@@ -22,29 +21,19 @@ from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
 from crvnn_core.training.data import epoch_batches, example_length, split_examples
-from crvnn_core.training.devices import launched, read_by_first, summed
+from crvnn_core.training.devices import Interruption, launched, read_by_first, summed
 from crvnn_core.training.evaluation import Result, evaluate
-from crvnn_core.training.interruption import Interruption
 from crvnn_core.training.observers import JsonLines, ObserverDispatch
 from crvnn_core.training.progress import Position
-from crvnn_core.training.run import create_run, last_state, save_checkpoint
+from crvnn_core.training.run import Outcome, create_run, last_state, save_checkpoint
+from crvnn_core.training.stages import (
+    announcement,
+    carry_optimizer_state,
+    check_splits,
+    development_split,
+    fitted_weights,
+)
 from crvnn_core.training.step import Stepper
-
-
-@frozen
-class Outcome:
-    """How training ended."""
-
-    step: int
-    best_step: int
-    results: Mapping[str, Result]  # of the best weights, by split
-    stopped: str = ""  # why it ended before its last step, if it did
-    finished: bool = True  # false if it was interrupted and can be resumed
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON."""
-        results = {split: result.plain() for split, result in self.results.items()}
-        return {**asdict(self, recurse=False), "results": results}
 
 
 def train(
@@ -72,38 +61,49 @@ def train(
             stack.enter_context(run.lock())
         state = read_by_first(fabric, lambda: last_state(run, assembly)) if resume else {}
         if not state and assembly.spec.training.start:
-            begin_with(assembly.model, Path(assembly.spec.training.start))
+            begin_with(assembly.each_stage[0].model, Path(assembly.spec.training.start))
         fabric.barrier()
-        trainer = Trainer(assembly, fabric, run)
-        if state:
-            trainer.restore(state)
-        return trainer.run(evaluate_splits)
+        return Trainer(assembly, fabric, run, state).run(evaluate_splits)
 
 
 class Trainer:
-    """One run: a model, its optimizer and how far training has come."""
+    """One run: the model and optimizer of its current stage, and how far training has come.
 
-    def __init__(self, assembly: Assembly, fabric: Fabric, run: RunDirectory | None) -> None:
+    :param state: of a checkpoint, to continue from; empty for a new run.
+    """
+
+    def __init__(
+        self, assembly: Assembly, fabric: Fabric, run: RunDirectory | None, state: Mapping[str, Any]
+    ) -> None:
         self.assembly, self.fabric, self.directory = assembly, fabric, run
-        self.spec, self.task = assembly.spec.training, assembly.task
-        self.model: Model = assembly.model
-        wrapped_model = fabric.setup_module(assembly.model)
-        self.optimizer = (
-            assembly.optimizer()
-        )  # once the weights are on their device: some optimizers copy them
-        self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.position = Position(tokens=self.spec.tokens)
+        self.stages = assembly.each_stage
         self.observers = ObserverDispatch(list(self._observers()))
         self.interruption = Interruption()
+        if state:
+            self._restore(state)
+        else:
+            self._enter_stage(Position(tokens=self.stages[0].spec.training.tokens))
+
+    def _enter_stage(self, position: Position, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Set up the stage of ``position``: its model, with the weights of the stage before, and its optimizer."""
+        self.position, self.stage = position, self.stages[position.stage]
+        self.spec, self.task = self.stage.spec.training, self.stage.task
+        self.model: Model = self.stage.model
+        wrapped_model = self.fabric.setup_module(self.model)
+        if weights is not None:
+            self.model.load_state_dict(fitted_weights(weights, self.model))
+        # Once the weights are on their device: some optimizers copy them.
+        self.optimizer = self.stage.optimizer()
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.stepper = Stepper(
-            fabric=fabric,
+            fabric=self.fabric,
             model=self.model,
             wrapped_model=wrapped_model,
-            wrapped_optimizer=fabric.setup_optimizers(self.optimizer),
-            position=self.position,
-            seed=assembly.spec.seed,
+            wrapped_optimizer=self.fabric.setup_optimizers(self.optimizer),
+            position=position,
+            seed=self.assembly.spec.seed,
             clip=self.spec.clip,
-            directory=run,
+            directory=self.directory,
             note=self._note,
         )
         self._epoch: list[list[Example]] = []
@@ -111,14 +111,10 @@ class Trainer:
         self._best: dict[str, Tensor] = {}  # the best weights, where no directory keeps them
 
     def run(self, evaluate_splits: Sequence[str] | None = None) -> Outcome:
-        """Train until the last step, early stopping or an interruption."""
-        names = list(self.task.splits[1:] if evaluate_splits is None else evaluate_splits)
-        for name in {*names, self._development} - {""}:
-            next(split_examples(self.task, name, 0), None)  # missing data is an error now, not at the end
-        self._load_epoch()
-        self.position.set_total(self.spec, len(self._epoch))
-        self.model.train()
-        stopped = ""
+        """Train until the last stage ends, at its last step or early, or until an interruption."""
+        names = list(self.stages[-1].task.splits[1:] if evaluate_splits is None else evaluate_splits)
+        check_splits(self.stages, names)
+        self._prepare_data()
         try:
             facts = {
                 "parameters": sum(p.numel() for p in self.model.parameters()),
@@ -126,13 +122,12 @@ class Trainer:
                 "directory": str(self.directory.path) if self.directory else None,
             }
             self.observers.start(self.position.total, facts)
-            if not self._development:
-                self._note(
-                    "there is no development split: the last weights are kept, and nothing stops early"
-                )
+            new = bool(self.assembly.stages) and self.position.step == 0
+            self._announce(announcement(self.assembly.spec, 0) if new else "")
             with self.interruption.deferred() if self.directory else contextlib.nullcontext():
-                while not (stopped := self._reason_to_stop()):
-                    self._step()
+                while not (stopped := self._reason_to_stop()) or self._next_stage():
+                    if not stopped:
+                        self._step()
             results = {} if self.interruption.requested else self._finish(names)
         except BaseException:
             with contextlib.suppress(CrvnnError):  # the first error is the one to raise
@@ -143,26 +138,43 @@ class Trainer:
         finished = not self.interruption.requested
         return Outcome(self.position.step, self.position.best_step, results, early, finished)
 
+    def _next_stage(self) -> bool:
+        """Begin the next stage from the last weights; false if there is none, or training was interrupted."""
+        if self.interruption.requested or self.stage is self.stages[-1]:
+            return False
+        before, optimizer = self.stage, self.optimizer
+        following = self.stages[self.position.stage + 1].spec.training
+        self._enter_stage(self.position.next_stage(following), before.model.state_dict())
+        kept = carry_optimizer_state(before, optimizer, self.stage, self.optimizer)
+        self._prepare_data()
+        self._save(best=False)
+        self.observers.send("stage_started", self.position.total, {"stage": self.position.stage + 1})
+        self._announce(announcement(self.assembly.spec, self.position.stage, kept))
+        return True
+
+    def _announce(self, stage: str = "") -> None:
+        if stage:
+            self._note(stage)
+        if not development_split(self.task):
+            self._note("there is no development split: the last weights are kept, and nothing stops early")
+
+    def _prepare_data(self) -> None:
+        self._load_epoch()
+        self.position.set_total(self.spec, len(self._epoch))
+        self.model.train()
+
     def _reason_to_stop(self) -> str:
-        if self._interrupted():
-            self.interruption.requested = True
+        if self.interruption.in_any_process(self.fabric):
             self._save(best=False)
             return f"interrupted after step {self.position.step}"
         return self.position.reason_to_stop(self.spec)
-
-    def _interrupted(self) -> bool:
-        """Whether any of the processes was interrupted: all of them must take the same number of steps."""
-        mine = self.interruption.requested
-        if self.fabric.world_size == 1:
-            return mine
-        return bool(summed(self.fabric, torch.tensor(float(mine), device=self.fabric.device)) > 0)
 
     # One step.
 
     def _step(self) -> None:
         position = self.position
         examples = self._epoch[position.batch]
-        set_progress(self.model, (position.step + 1) / position.total)
+        set_progress(self.model, (position.stage_step + 1) / position.stage_total)
         factor = position.learning_rate_factor(self.spec)
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
@@ -184,12 +196,12 @@ class Trainer:
 
     def _evaluate_development(self) -> None:
         position = self.position
-        if not self._development:
+        if not development_split(self.task):
             position.best_step = position.step
             self._save(best=True)
             return
         if self._dev is None:
-            self._dev = list(split_examples(self.task, self._development, 0))
+            self._dev = list(split_examples(self.task, development_split(self.task), 0))
         score = self._evaluate(self._dev).total
         better = position.record(score, self.spec)
         if better and self.directory is None:
@@ -198,11 +210,6 @@ class Trainer:
         if position.halve_on_plateau(self.spec):
             self._note(f"no better since step {position.best_step}: the learning rate is halved")
         self._save(best=better)
-
-    @property
-    def _development(self) -> str:
-        """The name of the development split; empty if the task has none."""
-        return self.task.development if self.task.development in self.task.splits[1:] else ""
 
     def _evaluate(self, examples: Sequence[Example]) -> Result:
         with self.fabric.autocast():
@@ -242,7 +249,9 @@ class Trainer:
         if self.directory is None or not self.fabric.is_global_zero:
             return
         try:
-            save_checkpoint(self.directory, self._state(), best)
+            state = self._state()
+            weights = fitted_weights(state["model"], self.stages[-1].model) if best else None
+            save_checkpoint(self.directory, state, weights)
         except TypeError as error:
             name = self.spec.optimizer.name
             raise PluginError(f"optimizer '{name}' keeps something that cannot be saved: {error}") from error
@@ -256,16 +265,16 @@ class Trainer:
             "scaler": self.stepper.scaler.state_dict() if self.stepper.scaler is not None else {},
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint."""
         try:
+            self._enter_stage(Position(**state["position"]))
             load_weights(self.model, state["model"], Path("the last checkpoint"))
             self.optimizer.load_state_dict(state["optimizer"])
-            self.position = self.stepper.position = Position(**state["position"])
             checkpoint.restore_random_states(state["random"])
             if self.stepper.scaler is not None and state["scaler"]:
                 self.stepper.scaler.load_state_dict(state["scaler"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (IndexError, KeyError, TypeError, ValueError) as error:
             raise CrvnnError(f"the last checkpoint does not fit this run: {error!r}") from error
 
     def _load_epoch(self) -> None:

@@ -26,6 +26,20 @@ def test_assemble_shows_a_table_of_slots():
     assert "steps on average" in text
 
 
+def test_assemble_shows_each_stage_and_the_model_of_the_last(tmp_path):
+    (tmp_path / "my.toml").write_text(
+        '[[stages]]\nname = "short"\ntask.rows = 99\n[[stages]]\nmodel.decision = "sigmoid"\n'
+    )
+    text = run("assemble", tmp_path / "my.toml", *QUICK).stdout
+    assert "decision   sigmoid" in text
+    *_, header, first, second = (line.strip().split(maxsplit=2) for line in text.splitlines())
+    assert header == ["stage", "name", "settings"]
+    assert first == ["1", "short", "task.rows=99"]
+    assert second == ["2", "model.decision=sigmoid"]
+    stages = json.loads(run("assemble", tmp_path / "my.toml", "--json", *QUICK).stdout)["stages"]
+    assert stages[0] == {"name": "short", "task": {"rows": 99}}
+
+
 def test_assemble_prints_json_for_machines():
     facts = json.loads(run("assemble", "--json", *QUICK).stdout)
     assert {row["slot"]: row["component"] for row in facts["rows"]}["cell"] == "gated"

@@ -50,6 +50,24 @@ def two_variants(made):
     return [made(f"narrow-{seed}", seed, 0.6 + seed / 100) for seed in range(5)], "wide"
 
 
+def test_settings_of_stages_are_compared_one_by_one(made, small_catalog):
+    stages = (
+        "[[stages]]\nname = 'short'\ntask.longest = 2\n[[stages]]\n[stages.training]\nsteps = {}\n# end\n"
+    )
+    one, two, three = (
+        made(name, changes=[("# end\n", stages.format(steps))])
+        for name, steps in (("one", "5"), ("two", "7"), ("three", "5\nsave_every = 3"))
+    )
+    found, _ = variants(read_runs([one, two], small_catalog))
+    settings = [variant.runs[0].configuration for variant in found]
+    assert settings[0]["stages.1"] == "short"
+    assert settings[0]["stages.1.task.longest"] == 2
+    assert differences(settings) == {"stages.2.training.steps": (5, 7)}
+    assert (
+        len(variants(read_runs([one, three], small_catalog))[0]) == 1
+    )  # checkpoints do not affect the result
+
+
 # Grouping.
 
 

@@ -129,6 +129,9 @@ class Notebook(Observer):
     def started(self, steps, facts):
         self.events.append(("started", steps, dict(facts)))
 
+    def stage_started(self, steps, facts):
+        self.events.append(("stage_started", steps, dict(facts)))
+
     def stepped(self, step, metrics):
         self.events.append(("stepped", step, dict(metrics)))
 

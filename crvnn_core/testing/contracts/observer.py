@@ -27,6 +27,8 @@ def _run(observer: Observer, steps: Iterable[int], last: int, step: int = 0) -> 
     for number in steps:
         observer.stepped(number, dict(_METRICS))
     observer.evaluated(last, dict(_LOOK))
+    observer.stage_started(last + 1, {"stage": 2})
+    observer.stepped(last + 1, dict(_METRICS))
     observer.noted("it ends")
     observer.finished({})
 

@@ -28,7 +28,7 @@ class Progress(Observer):
     Loss, accuracy and speed are exponential moving averages over about 20 steps. Results on the development split and
     messages are printed on lines of their own.
 
-    :param lines: how many lines to print over the whole run when there is no terminal.
+    :param lines: how many lines to print over the whole run, or each of its stages, when there is no terminal.
     """
 
     def __init__(self, lines: int = 10) -> None:
@@ -36,10 +36,11 @@ class Progress(Observer):
             raise ValueError(f"lines must be at least 1, not {lines}")
         self.lines = lines
         self._bar: Bar | None = None
-        self._steps = 0
+        self._step = self._first = self._steps = 0  # the current, first and last one of the stage
         self._means: dict[str, float] = {}
 
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
+        self._step = self._first = 0
         self._steps = steps
         self._means = {}
         if sys.stderr.isatty():
@@ -47,11 +48,17 @@ class Progress(Observer):
             self._bar.add_task("training", total=steps, completed=facts.get("step", 0), metrics="")
             self._bar.start()
 
+    def stage_started(self, steps: int, facts: Mapping[str, Any]) -> None:
+        self._first, self._steps = self._step, steps
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], total=steps)
+
     def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._step = step
         self._smooth(metrics)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=step, metrics=self._shown(metrics))
-        elif step * self.lines // self._steps > (step - 1) * self.lines // self._steps:
+        elif self._is_line(step):
             self._print(f"step {step} of {self._steps}  {self._shown(metrics)}")
 
     def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -64,6 +71,11 @@ class Progress(Observer):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _is_line(self, step: int) -> bool:
+        """Whether a step is the last of an interval: there are as many in a stage as lines to print."""
+        done, steps = step - self._first, self._steps - self._first
+        return done * self.lines // steps > (done - 1) * self.lines // steps
 
     def _smooth(self, metrics: Mapping[str, float]) -> None:
         for name in _SMOOTHED:

@@ -42,6 +42,19 @@ def test_a_resumed_run_prints_the_lines_that_were_left(capsys):
     assert steps == ["80", "90", "100"]
 
 
+def test_each_stage_has_its_lines_also_after_one_that_ended_early(capsys):
+    observer = Progress(lines=2)
+    observer.started(100, {"step": 0})
+    for step in range(1, 61):
+        observer.stepped(step, METRICS)
+    observer.stage_started(80, {"stage": 2})
+    for step in range(61, 81):
+        observer.stepped(step, METRICS)
+    observer.finished({})
+    printed = re.findall(r"^step (\d+) of (\d+)", capsys.readouterr().err, flags=re.MULTILINE)
+    assert printed == [("50", "100"), ("70", "80"), ("80", "80")]
+
+
 def test_development_results_and_notes_have_lines_of_their_own(capsys):
     observer = Progress(lines=1)
     observer.started(100, {})

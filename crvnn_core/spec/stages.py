@@ -1,0 +1,175 @@
+"""The stages of a spec: their tables among the layers, what they may set, and whether their weights fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from crvnn_core.errors import Origin, Path_, Problem, nearest
+from crvnn_core.spec.layers import Layer, Layered, names_component
+from crvnn_core.spec.schema import RunSpec
+from crvnn_core.spec.write import flatten, spec_dict
+
+if TYPE_CHECKING:
+    from crvnn_core.spec.assembly import Assembly
+
+_KEYS = ("name", "task", "model", "training")
+#: Settings that all stages of a run share.
+SHARED_SETTINGS = (
+    ("model", "width"),
+    *(("training", key) for key in ("start", "accelerator", "devices", "precision", "threads", "observers")),
+)
+
+
+def separate_stages(layers: Sequence[Layer]) -> tuple[list[Layer], list[list[Layer]], list[Problem]]:
+    """The layers without their stages, the layers of each stage, and the problems with these.
+
+    A list of stages replaces the list below. A table with numbers for keys (``stages.2.task.max_tokens=50``) is laid
+    over the stages of those numbers, which count from 1.
+    """
+    base: list[Layer] = []
+    stages: list[list[Layer]] = []
+    problems: list[Problem] = []
+    for data, origins, origin in layers:
+        base.append(({key: value for key, value in data.items() if key != "stages"}, origins, origin))
+        if "stages" not in data:
+            continue
+        given, place = data["stages"], origins.get(("stages",), origin)
+        numbered = isinstance(given, Mapping) and all(key.isdigit() for key in given)
+        if isinstance(given, list) and given:
+            stages = [[] for _ in given]
+            given = {str(number): table for number, table in enumerate(given, 1)}
+        elif isinstance(given, list):
+            problems.append(
+                place.problem(("stages",), "the list is empty; leave it out to train in one stage")
+            )
+            continue
+        elif not numbered:
+            what = f"must be a list of tables, not {given!r}"
+            problems.append(place.problem(("stages",), what, "Write each stage under a header [[stages]]."))
+            continue
+        for number, table in given.items():
+            layer = _stage_layer(number, table, origins, place)
+            found = list(_problems(number, table, layer, len(stages)))
+            problems += found
+            if not found:
+                stages[int(number) - 1].append(layer)
+    return base, stages, problems
+
+
+def _stage_layer(number: str, table: Any, origins: Mapping[Path_, Origin], place: Origin) -> Layer:
+    """The table of a stage as a layer of its own, whose origins say which stage it is."""
+    under = ("stages", number)
+    own = {path[2:]: evolve(origin, under=under) for path, origin in origins.items() if path[:2] == under}
+    return table, own, own.get((), evolve(place, under=under))
+
+
+def _problems(number: str, table: Any, layer: Layer, stages: int) -> Iterator[Problem]:
+    _, origins, place = layer
+    if not 1 <= int(number) <= stages:
+        has = f"The spec has {stages}, numbered from 1." if stages else "The spec has no stages."
+        yield place.problem((), f"there is no stage {number}", has)
+    elif not isinstance(table, Mapping):
+        yield place.problem((), f"a stage must be a table, not {table!r}")
+    else:
+        for key, value in table.items():
+            origin = origins.get((key,), place)
+            if key == "name" and not isinstance(value, str):
+                yield origin.problem((key,), f"must be a text, not {value!r}")
+            elif key not in _KEYS:
+                shared = " All stages share the seed." if key == "seed" else nearest(key, _KEYS)
+                yield origin.problem(
+                    (key,), f"a stage has no '{key}'.{shared}", f"It has {', '.join(_KEYS)}."
+                )
+        for path in SHARED_SETTINGS:
+            if _at(table, path) is not _ABSENT:
+                origin = next((origins[at] for at in (path, path[:1]) if at in origins), place)
+                what = f"all stages share this setting; set {'.'.join(path)} for the whole spec"
+                yield origin.problem(path, what)
+
+
+def overridden_options(layers: Sequence[Layer], base: Layered, stages: Sequence[Layered]) -> list[Problem]:
+    """A problem for each option of the command line that sets what a stage of the file sets as well."""
+    problems = []
+    for data, _, option in layers:
+        for path in value_paths(data) if option.is_option else ():
+            if base.origins.get(path) != option:
+                continue  # a later option sets it
+            keys = [
+                f"stages.{number}.{key}"
+                for number, stage in enumerate(stages, 1)
+                if (key := _overriding_key(path, option, stage))
+            ]
+            if keys:
+                what = f"this changes nothing where a stage sets it too: {', '.join(keys)}"
+                advice = ", ".join(f"--set {key}=..." for key in keys)
+                problems.append(option.problem((), what, f"Use {advice}"))
+    return problems
+
+
+def _overriding_key(path: Path_, option: Origin, stage: Layered) -> str:
+    """What a stage sets instead of what an option sets at ``path``; empty if nothing, or if that is an option too."""
+    if _at(stage.data, path) is _ABSENT:  # the stage names another component
+        path = next((*path[:end], "name") for end in range(len(path), 0, -1) if names_component(path[:end]))
+    if stage.origins[path] == option or stage.origins[path].is_option:
+        return ""
+    return ".".join(path[:-1] if path[-1] == "name" else path)
+
+
+def weight_problems(spec: RunSpec, built: Sequence[Assembly]) -> list[Problem]:
+    """Why weights cannot carry over between stages: they mean other tokens or classes, or have other shapes."""
+    problems = []
+    first, *later = built
+    for stage, described in zip(later, spec.stages[1:], strict=True):
+        if what := _misfit(first, stage):
+            advice = f"Settings that are not those of stage 1: {', '.join(_differing(first, stage))}."
+            problems.append(
+                described.place.problem((), f"weights carry over between stages, but {what}", advice)
+            )
+    return problems
+
+
+def _misfit(first: Assembly, stage: Assembly) -> str:
+    if stage.model.vocabulary.tokens != first.model.vocabulary.tokens:
+        return "the vocabulary is another than in stage 1"
+    if tuple(stage.task.classes) != tuple(first.task.classes):
+        return f"the classes are {list(stage.task.classes)}, in stage 1 {list(first.task.classes)}"
+    before, now = (
+        {name: list(parameter.shape) for name, parameter in assembly.model.named_parameters()}
+        for assembly in (first, stage)
+    )
+    for name in before | now:
+        if before.get(name) != now.get(name):
+            return f"{name} is {now.get(name, 'absent')} here and {before.get(name, 'absent')} in stage 1"
+    return ""
+
+
+def _differing(first: Assembly, stage: Assembly) -> list[str]:
+    """The settings of task and model that differ; of different components only their place."""
+    before, now = (flatten(spec_dict(assembly.spec)) for assembly in (first, stage))
+    keys = [
+        key for key in before | now if before.get(key) != now.get(key) and not key.startswith("training.")
+    ]
+    return [key for key in keys if not any(key.startswith(f"{other}.") for other in keys)]
+
+
+_ABSENT = object()
+
+
+def _at(data: Any, path: Path_) -> Any:
+    """The value at a path of nested tables."""
+    for key in path:
+        data = data.get(key, _ABSENT) if isinstance(data, Mapping) else _ABSENT
+    return data
+
+
+def value_paths(data: Mapping[str, Any], at: Path_ = ()) -> Iterator[Path_]:
+    """The paths of all values in nested tables; of a component by name, the path of the name."""
+    for key, value in data.items():
+        path = (*at, key)
+        if isinstance(value, Mapping):
+            yield from value_paths(value, path)
+        else:
+            yield (*path, "name") if names_component(path) else path

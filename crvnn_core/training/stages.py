@@ -1,0 +1,79 @@
+"""The stages of a run: the data of all, and what carries over from one to the next (weights, optimizer's state)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from crvnn_core.errors import CrvnnError
+from crvnn_core.interfaces import Task
+from crvnn_core.spec import RunSpec, stage_summary
+from crvnn_core.spec.assembly import Assembly
+from crvnn_core.training.data import split_examples
+
+
+def development_split(task: Task) -> str:
+    """The name of a task's development split; empty if it has none."""
+    return task.development if task.development in task.splits[1:] else ""
+
+
+def check_splits(stages: Sequence[Assembly], evaluated: Sequence[str]) -> None:
+    """Look for the data of all stages and of the splits to evaluate at the end: what is missing is an error now."""
+    later = [(stage.task, stage.task.splits[0]) for stage in stages[1:]]
+    development = [(stage.task, development_split(stage.task)) for stage in stages]
+    last = [(stages[-1].task, name) for name in evaluated]
+    for task, split in dict.fromkeys([*later, *development, *last]):
+        if split:
+            next(split_examples(task, split, 0), None)
+
+
+def fitted_weights(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """The weights of one stage for the model of another.
+
+    Parameters are the same in all stages. Buffers need not be: those that the weights lack are the model's own.
+    """
+    return {
+        name: weights[name] if name in weights and weights[name].shape == own.shape else own
+        for name, own in model.state_dict().items()
+    }
+
+
+def carry_optimizer_state(before: Assembly, old: Optimizer, after: Assembly, new: Optimizer) -> bool:
+    """Give the optimizer of a stage the state of the last stage's, but its own learning rate and other settings.
+
+    :return: whether that was done: only if both have the same name and train the same parameters.
+    """
+    if before.spec.training.optimizer.name != after.spec.training.optimizer.name:
+        return False
+    if _trained(before.model) != _trained(after.model):
+        return False
+    settings = [{key: group[key] for key in new.defaults if key in group} for group in new.param_groups]
+    new.load_state_dict(old.state_dict())
+    for group, own in zip(new.param_groups, settings, strict=True):
+        group.update(own)
+    return True
+
+
+def _trained(model: nn.Module) -> list[str]:
+    return [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+
+
+def announcement(spec: RunSpec, number: int, optimizer_kept: bool = True) -> str:
+    """``stage 2 of 3 'long': task.max_tokens=100, training.steps=2000``, for stage ``number`` from 0."""
+    name = f" '{spec.stages[number].name}'" if spec.stages[number].name else ""
+    optimizer = "" if optimizer_kept else "; the optimizer begins without state"
+    return f"stage {number + 1} of {len(spec.stages)}{name}: {stage_summary(spec, number)}{optimizer}"
+
+
+def check_ended_stages(old: Mapping[str, Any], new: Mapping[str, Any], ended: int) -> None:
+    """An error if the settings of a stage that has ended are not the same in two specs, as plain tables."""
+    pairs = zip(old.get("stages", [])[:ended], new.get("stages", [])[:ended], strict=True)
+    changed = [str(number) for number, (before, now) in enumerate(pairs, 1) if before != now]
+    if changed:
+        raise CrvnnError(
+            f"stage {' and '.join(changed)} of this run has ended, so its settings cannot change; "
+            f"the run is in stage {ended + 1}"
+        )

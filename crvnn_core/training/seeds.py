@@ -187,7 +187,7 @@ def _check_changes(sets: Sequence[str]) -> None:
         data, origin = override(text)
         keys = [re.sub(r"^stages\.\d+\.", "", key) for key in flatten(data)]
         allowed = [f"training.{key}" for key in CHANGEABLE]
-        if not all(key in allowed for key in keys):
+        if isinstance(data.get("stages"), list) or not all(key in allowed for key in keys):
             what = "this cannot change when a run is resumed"
             problem = origin.problem((), what, f"What can: {', '.join(allowed)}.")
             raise SpecError([problem])

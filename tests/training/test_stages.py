@@ -286,8 +286,9 @@ def test_seeds_are_trained_in_stages_and_the_last_is_resumed_for_longer(spec_fil
         resume_training(tmp_path / "run", sets=["training.steps=9"], catalog=catalog)
     with pytest.raises(CrvnnError, match="stage 1 of this run has ended, so its settings cannot change"):
         resume_training(tmp_path / "run", sets=["stages.1.training.steps=9"], catalog=catalog)
-    with pytest.raises(SpecError, match="this cannot change when a run is resumed"):
-        resume_training(tmp_path / "run", sets=["stages.2.task.longest=9"], catalog=catalog)
+    for text in ("stages.2.task.longest=9", "stages=[{training={steps=9}}]"):
+        with pytest.raises(SpecError, match="this cannot change when a run is resumed"):
+            resume_training(tmp_path / "run", sets=[text], catalog=catalog)
 
 
 class Vanishing(Letters):

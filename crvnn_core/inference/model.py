@@ -14,20 +14,33 @@ from crvnn_core.interfaces import Encoder, Encoding
 from crvnn_core.precision import at_least_float32
 from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Vocabulary
 
+#: Activations of a head by their names in specs.
+ACTIVATIONS = {"gelu": nn.GELU, "elu": nn.ELU, "relu": nn.ReLU}
+
 
 class Head(nn.Module):
     """An MLP from sentence vectors to logits; for a pair, from [a; b; |a - b|; a * b].
 
     :param layers: 1 or 2 affine layers.
+    :param activation: between two layers: gelu, elu or relu.
     """
 
     def __init__(
-        self, width: int, classes: int, *, arity: int = 1, layers: int = 2, dropout: float = 0.0
+        self,
+        width: int,
+        classes: int,
+        *,
+        arity: int = 1,
+        layers: int = 2,
+        activation: str = "gelu",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         features = width if arity == 1 else 4 * width
         middle: list[nn.Module] = (
-            [nn.Dropout(dropout), nn.Linear(features, width), nn.GELU()] if layers == 2 else []
+            [nn.Dropout(dropout), nn.Linear(features, width), ACTIVATIONS[activation]()]
+            if layers == 2
+            else []
         )
         last = nn.Linear(width if layers == 2 else features, classes)
         self.layers = nn.Sequential(*middle, nn.Dropout(dropout), last)
@@ -77,6 +90,7 @@ class Model(nn.Module):
     """Embeds tokens, encodes each sequence, and classifies with the head.
 
     :param tokens: those that have a vector of their own.
+    :param projection: whether an affine map lies between token vectors and encoder.
     """
 
     if TYPE_CHECKING:
@@ -92,11 +106,12 @@ class Model(nn.Module):
         *,
         width: int,
         dropout: float = 0.0,
+        projection: bool = True,
     ) -> None:
         super().__init__()
         self.vocabulary = Vocabulary(tokens)
         self.embed = embed
-        self.project = nn.Linear(embed.weight.shape[1], width)
+        self.project = nn.Linear(embed.weight.shape[1], width) if projection else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.encoder = encoder
         self.head = head

@@ -8,14 +8,15 @@ from typing import Any
 
 import torch
 from attrs import evolve, field, frozen
+from torch import nn
 from torch.nn import Parameter
 
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
-from crvnn_core.inference.model import Model, TokenVectors
+from crvnn_core.inference.model import Head, Model, TokenVectors
 from crvnn_core.interfaces import Embedding, Encoder, Observer, Task
-from crvnn_core.spec import Lexicon, PartSpec, RunSpec
+from crvnn_core.spec import Lexicon, ModelSpec, PartSpec, RunSpec
 from crvnn_core.spec.stages import weight_problems
 
 
@@ -180,9 +181,36 @@ def _model(
         else:
             tokens, vectors = lexicon.tokens, torch.zeros(len(lexicon.tokens), lexicon.vector_size)
         embed = TokenVectors(vectors, embedding.trainable)
+    if not spec.model.projection and vectors.shape[1] != spec.model.width:
+        what = f"makes vectors of size {vectors.shape[1]}, and the model's width is {spec.model.width}"
+        raise SpecError(
+            [spec.model.embedding.problem(str(offers["embedding"]), f"{what}; set model.projection = true")]
+        )
     with _naming(offers["task"], "could not make a model"):
-        head = task.head(encoder.width, spec.model.output_dropout)
-        return Model(tokens, embed, encoder, head, width=spec.model.width, dropout=spec.model.input_dropout)
+        head = _head(spec.model, task, encoder.width)
+        dropout, projection = spec.model.input_dropout, spec.model.projection
+        model = Model(
+            tokens, embed, encoder, head, width=spec.model.width, dropout=dropout, projection=projection
+        )
+    if spec.model.initialisation == "torch":
+        for layer in encoder.modules():
+            if isinstance(layer, nn.Linear):
+                layer.reset_parameters()
+    return model
+
+
+def _head(spec: ModelSpec, task: Task, width: int) -> nn.Module:
+    if spec.head == "task":
+        return task.head(width, spec.output_dropout)
+    layers, activation = (1, "gelu") if spec.head == "linear" else (2, spec.head)
+    return Head(
+        width,
+        len(task.classes),
+        arity=task.arity,
+        layers=layers,
+        activation=activation,
+        dropout=spec.output_dropout,
+    )
 
 
 def _vocabulary(task: Task, offer: Offer) -> Sequence[str]:

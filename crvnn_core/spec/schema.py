@@ -73,6 +73,13 @@ class ModelSpec:
     input_dropout: float = field(default=0.0, validator=between(0, 1))
     #: Dropout between the layers of the head.
     output_dropout: float = field(default=0.0, validator=between(0, 1))
+    #: An affine map from token vectors to the encoder's input; without it token vectors must have the model's width.
+    projection: bool = True
+    #: The head: the task's own, one linear layer, or two with this activation between them.
+    head: str = field(default="task", validator=one_of("task", "linear", "gelu", "elu", "relu"))
+    #: Initial weights of the encoder's linear layers: the components' own (Glorot-uniform with zero biases in the
+    #: built-in cells and scorers), or torch's for all of them.
+    initialisation: str = field(default="components", validator=one_of("components", "torch"))
     embedding: PartSpec
     encoder: PartSpec
     retriever: PartSpec
@@ -95,6 +102,8 @@ class TrainingSpec:
     #: Tokens per forward pass, padding included; a larger batch is split and its gradients are accumulated, which
     #: gives the same step with less memory. 0 for no limit.
     tokens: int = field(default=0, validator=between(0))
+    #: The order of an epoch's batches, each of similar lengths: shuffled, or short to long within every 10 batches.
+    order: str = field(default="shuffled", validator=one_of("shuffled", "short-to-long"))
     #: The gradient is clipped to this norm.
     clip: float = field(default=1.0, validator=above_zero)
     #: Steps of linear learning-rate warm-up.
@@ -107,6 +116,8 @@ class TrainingSpec:
     watch: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
     #: Halve the learning rate after so many evaluations without improvement; 0 for never.
     halve_after: int = field(default=3, validator=between(0))
+    #: What counts as improvement for ``halve_after``: more than this share of the best value.
+    threshold: float = field(default=0.0, validator=between(0, 1))
     #: Stop after so many evaluations without improvement; 0 for never.
     patience: int = field(default=0, validator=between(0))
     #: Steps between checkpoints, in addition to one at every evaluation; 0 for no additional ones.

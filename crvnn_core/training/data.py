@@ -99,13 +99,17 @@ def split_examples(task: Task, split: str, seed: int) -> Iterator[Example]:
     return checked(task, task.examples(split, seed), f"the split '{split}'")
 
 
-_POOL = 50  # batches that are sorted by length together
+_POOL = {"shuffled": 50, "short-to-long": 10}  # batches that are sorted by length together
 
 
-def epoch_batches(task: Task, size: int, seed: int, number: int) -> list[list[Example]]:
-    """The training examples of epoch ``number`` in batches of similar lengths, shuffled with the seed.
+def epoch_batches(
+    task: Task, size: int, seed: int, number: int, order: str = "shuffled"
+) -> list[list[Example]]:
+    """The training examples of epoch ``number`` in batches of similar lengths.
 
     Every batch has ``size`` examples but one, which has the rest.
+
+    :param order: ``shuffled`` with the seed, or ``short-to-long`` within every 10 batches.
     """
     rows = list(islice(checked(task, task.epoch(seed, number), f"epoch {number}"), MOST_EXAMPLES + 1))
     if len(rows) > MOST_EXAMPLES:
@@ -113,10 +117,12 @@ def epoch_batches(task: Task, size: int, seed: int, number: int) -> list[list[Ex
             f"an epoch has more than {MOST_EXAMPLES:,} examples, or never ends; let the task give fewer at a time"
         )
     found = []
-    for start in range(0, len(rows), size * _POOL):
-        pool = sorted(rows[start : start + size * _POOL], key=example_length)
+    together = size * _POOL[order]
+    for start in range(0, len(rows), together):
+        pool = sorted(rows[start : start + together], key=example_length)
         found += [pool[i : i + size] for i in range(0, len(pool), size)]
-    random.Random(f"batches {seed} {number}").shuffle(found)
+    if order == "shuffled":
+        random.Random(f"batches {seed} {number}").shuffle(found)
     return found
 
 

@@ -20,7 +20,8 @@ class Position:
     best: float | None = None  # of the watched measure; larger is better
     best_step: int = 0
     stale: int = 0  # evaluations since the best one
-    plateau: int = 0  # evaluations since the best one or the last halving of the learning rate
+    plateau: int = 0  # evaluations since the last clear improvement or the last halving of the learning rate
+    clear_best: float | None = None  # the last value that was better by more than the spec's threshold
     halvings: int = 0  # of the learning rate
     tokens: int = 0  # budget of a forward pass (see memory.py); shrinks when memory runs out
     total: int = 0  # the step at which the stage ends
@@ -91,16 +92,18 @@ class Position:
         """Take in a score on the development split; whether it is the best so far."""
         value = score.accuracy if spec.watch == "accuracy" else -score.loss
         value = value if math.isfinite(value) else -math.inf
+        self.plateau += 1
+        before = self.best if self.clear_best is None else self.clear_best
+        if before is None or value > before * (1 + math.copysign(spec.threshold, before)):
+            self.clear_best, self.plateau = value, 0
         if self.best is None or value > self.best:
-            self.best, self.best_step = value, self.step
-            self.stale = self.plateau = 0
+            self.best, self.best_step, self.stale = value, self.step, 0
             return True
         self.stale += 1
-        self.plateau += 1
         return False
 
     def halve_on_plateau(self, spec: TrainingSpec) -> bool:
-        """Halve the learning rate after ``halve_after`` evaluations without improvement; whether that was done."""
+        """Halve the learning rate after ``halve_after`` evaluations on a plateau; whether that was done."""
         if not spec.halve_after or self.plateau < spec.halve_after:
             return False
         self.plateau = 0

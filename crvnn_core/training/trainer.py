@@ -208,7 +208,7 @@ class Trainer:
             self._best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         self.observers.send("evaluated", position.step, score.metrics())
         if position.halve_on_plateau(self.spec):
-            self._note(f"no better since step {position.best_step}: the learning rate is halved")
+            self._note(f"no better in {self.spec.halve_after} evaluations: the learning rate is halved")
         self._save(best=better)
 
     def _evaluate(self, examples: Sequence[Example]) -> Result:
@@ -278,7 +278,9 @@ class Trainer:
             raise CrvnnError(f"the last checkpoint does not fit this run: {error!r}") from error
 
     def _load_epoch(self) -> None:
-        self._epoch = epoch_batches(self.task, self.spec.batch, self.assembly.spec.seed, self.position.epoch)
+        self._epoch = epoch_batches(
+            self.task, self.spec.batch, self.assembly.spec.seed, self.position.epoch, self.spec.order
+        )
         if not self._epoch:
             raise CrvnnError("there are no training examples")
 

@@ -20,18 +20,23 @@ Vectors: TypeAlias = dict[str, NDArray[np.float32]]
 
 
 class Random(Embedding):
-    """Trainable vectors, initialised from a standard normal distribution.
+    """Trainable vectors, initialised from a standard normal distribution, or from a uniform one.
 
     :param size: the size of a vector; 0 for the model's width.
+    :param bound: draw uniformly from [-bound, bound]; 0 for the standard normal distribution.
     """
 
-    def __init__(self, size: int = 0) -> None:
-        if size < 0:
-            raise ValueError(f"size cannot be negative, got {size}")
-        self.size = size
+    def __init__(self, size: int = 0, bound: float = 0.0) -> None:
+        for name, value in {"size": size, "bound": bound}.items():
+            if value < 0:
+                raise ValueError(f"{name} cannot be negative, got {value}")
+        self.size, self.bound = size, bound
 
     def table(self, tokens: Sequence[str], width: int) -> tuple[Sequence[str], Tensor]:
-        return tokens, torch.randn(len(tokens), self.size or width)
+        shape = len(tokens), self.size or width
+        return tokens, torch.empty(shape).uniform_(-self.bound, self.bound) if self.bound else torch.randn(
+            shape
+        )
 
 
 class Pretrained(Embedding):

@@ -1,6 +1,7 @@
 """Embeddings: vectors at random, vectors from files, and the contract that both keep."""
 
 import gzip
+import math
 import re
 import zipfile
 
@@ -58,9 +59,18 @@ def test_random_vectors_have_the_size_that_is_set_or_the_models_width():
     assert Random().trainable
 
 
-def test_a_negative_size_is_refused():
+def test_random_vectors_may_be_uniform_within_a_bound():
+    torch.manual_seed(0)
+    vectors = Random(bound=0.1).table([str(i) for i in range(100)], 50)[1]
+    assert vectors.abs().max() <= 0.1
+    assert vectors.std().item() == pytest.approx(0.1 / math.sqrt(3), rel=0.05)
+
+
+def test_a_negative_size_or_bound_is_refused():
     with pytest.raises(ValueError, match="size cannot be negative, got -1"):
         Random(size=-1)
+    with pytest.raises(ValueError, match=r"bound cannot be negative, got -0\.1"):
+        Random(bound=-0.1)
 
 
 # Reading files.

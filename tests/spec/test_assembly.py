@@ -1,10 +1,12 @@
 """Assembly: the modules, optimizer and observers that a spec describes."""
 
+import math
 import pickle
 
 import attrs
 import pytest
 import torch
+from torch import nn
 
 from crvnn_core import (
     Cell,
@@ -14,6 +16,7 @@ from crvnn_core import (
     Encoder,
     Encoding,
     InputError,
+    SpecError,
     Task,
     assemble,
     read_spec,
@@ -46,6 +49,49 @@ def test_settings_reach_the_modules(catalog):
     assert assembly.model.dropout.p == 0.3
     assert assembly.model.encoder.cell.expand.out_features == 9
     assert assembly.task.held_out == 30
+
+
+@pytest.mark.parametrize(
+    ("task", "head", "layers"),
+    [
+        ("listops", "task", [nn.Linear]),
+        ("listops", "elu", [nn.Linear, nn.ELU, nn.Linear]),
+        ("logic", "task", [nn.Linear, nn.GELU, nn.Linear]),
+        ("logic", "relu", [nn.Linear, nn.ReLU, nn.Linear]),
+        ("logic", "linear", [nn.Linear]),
+    ],
+)
+def test_the_head_is_the_tasks_own_unless_the_spec_names_one(catalog, task, head, layers):
+    sets = ["model.width=8", f"task={task}", f"model.head={head}", "model.output_dropout=0.3"]
+    assembly = assemble(read_spec(catalog, sets=sets), catalog)
+    found = assembly.model.head.layers
+    assert [type(layer) for layer in found if not isinstance(layer, nn.Dropout)] == layers
+    assert {layer.p for layer in found if isinstance(layer, nn.Dropout)} == {0.3}
+    assert found[1].in_features == (8 if task == "listops" else 32)
+    assert found[-1].out_features == len(assembly.task.classes)
+
+
+def test_without_a_projection_token_vectors_go_to_the_encoder(catalog):
+    sets = [*SMALL, "model.projection=false"]
+    assembly = assemble(read_spec(catalog, sets=sets), catalog)
+    assert list(assembly.model.project.parameters()) == []
+    assert assembly.model.probabilities([["[MAX", "1", "2", "]"]]).shape == (1, 10)
+    with pytest.raises(SpecError, match=r"vectors of size 5.*width is 8; set model.projection = true"):
+        assemble(read_spec(catalog, sets=[*sets, "model.width=8", "model.embedding.size=5"]), catalog)
+
+
+def test_linear_layers_begin_with_glorot_weights_or_with_torchs(catalog):
+    glorot, torchs = (
+        assemble(read_spec(catalog, sets=["model.width=32", f"model.initialisation={kind}"]), catalog).model
+        for kind in ("components", "torch")
+    )
+    for model, bound in ((glorot, math.sqrt(6 / (64 + 128))), (torchs, math.sqrt(1 / 64))):
+        layer = model.encoder.cell.expand  # 64 -> 128
+        assert 0.98 * bound < layer.weight.abs().max() <= bound
+    assert not glorot.encoder.cell.expand.bias.any()
+    assert torchs.encoder.cell.expand.bias.all()
+    assert torch.equal(glorot.encoder.start, torchs.encoder.start)
+    assert torch.equal(glorot.head.layers[1].weight, torchs.head.layers[1].weight)
 
 
 def test_an_encoder_gets_only_the_slots_it_asks_for(catalog):

@@ -224,7 +224,7 @@ def test_training_must_have_some_limit(catalog):
 
 
 def test_tokens_begin_at_random_unless_an_embedding_is_named(catalog):
-    assert read_spec(catalog).model.embedding == PartSpec("random", {"size": 0})
+    assert read_spec(catalog).model.embedding == PartSpec("random", {"size": 0, "bound": 0.0})
     sets = ["model.embedding=glove", "model.embedding.path=vectors.txt"]
     assert read_spec(catalog, sets=sets).model.embedding.params["path"] == "vectors.txt"
     assert "must name one embedding" in the_problem_of(catalog, sets=["model.embedding=5"])

@@ -198,6 +198,18 @@ def test_batches_are_of_similar_lengths_and_not_in_the_order_of_lengths():
     assert longest != sorted(longest)
 
 
+def test_batches_may_go_short_to_long_within_every_ten_of_them():
+    generator = random.Random(0)
+    task = Lengths([generator.randint(1, 100) for _ in range(1000)])
+    found = epoch_batches(task, 10, 0, 0, "short-to-long")
+    assert sorted(name for batch in names(found) for name in batch) == sorted(map(str, range(1000)))
+    for start in range(0, 100, 10):
+        lengths = [len(e.sequences[0]) for batch in found[start : start + 10] for e in batch]
+        assert lengths == sorted(lengths)
+        assert min(lengths) < 20  # these are 100 random examples, of all lengths
+        assert max(lengths) > 80
+
+
 def test_the_order_follows_from_the_seed_and_the_epoch_alone():
     task = Lengths([3] * 50)
     assert names(epoch_batches(task, 8, 1, 2)) == names(epoch_batches(task, 8, 1, 2))

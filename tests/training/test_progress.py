@@ -48,8 +48,31 @@ def test_the_learning_rate_is_halved_on_a_plateau(scripted):
     rates = [0.16] * 4 + [0.08] * 3 + [0.04] * 2 + [0.02]
     assert notes.metric("learning_rate") == pytest.approx(rates)
     told = [message for (message,) in notes.of("noted")]
-    assert told[0] == "no better since step 2: the learning rate is halved"
+    assert told[0] == "no better in 2 evaluations: the learning rate is halved"
     assert len(told) == 3
+
+
+@pytest.mark.parametrize("watch", ["accuracy", "loss"])
+def test_a_plateau_ends_only_with_an_improvement_above_the_threshold(scripted, watch):
+    scripted(0.5, 0.52, 0.54, 0.56, 0.58, losses=[1.0, 0.96, 0.92, 0.88, 0.8])
+    sets = (*EVERY, f"training.watch={watch}", "training.halve_after=2", "training.threshold=0.1")
+    assembly = variant(*sets, "training.steps=5", "training.patience=2")
+    outcome = train(assembly)
+    # evaluations 2 and 3 are less than 10% better than the first, evaluation 4 is more
+    assert notes_of(assembly).metric("learning_rate") == pytest.approx([0.16] * 3 + [0.08] * 2)
+    assert (outcome.best_step, outcome.stopped) == (5, "")  # each of them is the best so far all the same
+
+
+def test_any_improvement_ends_a_plateau_by_default(scripted):
+    scripted(0.5, 0.50001, 0.50002, 0.50003)
+    notes = notes_of(trained(*EVERY, "training.halve_after=1", "training.steps=4"))
+    assert notes.metric("learning_rate") == pytest.approx([0.16] * 4)
+
+
+def test_a_plateau_ends_when_the_loss_is_a_number_again(scripted):
+    scripted(0.5, 0.5, 0.5, losses=[math.nan, 3.0, 2.0])
+    notes = notes_of(trained(*EVERY, "training.watch=loss", "training.halve_after=1", "training.steps=3"))
+    assert notes.metric("learning_rate") == pytest.approx([0.16] * 3)
 
 
 def test_the_learning_rate_stays_when_it_is_never_to_be_halved(scripted):

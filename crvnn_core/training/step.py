@@ -23,6 +23,11 @@ from crvnn_core.training.devices import summed
 from crvnn_core.training.memory import free_memory, out_of_memory, padded_size, within_budget
 from crvnn_core.training.progress import Position
 
+_WIDER = {"16-mixed": "32", "bf16-mixed": "32", "32-true": "64"}  # from Fabric's names to those of specs
+_OVERFLOW = (
+    " The loss is finite, so the gradient may have overflowed in the backward pass: if so, a run with --set"
+    " training.precision={} does not stop here."
+)
 _LEAST_SCALE = 1e-4  # of the gradient scaler; gradients that overflow below this are not finite themselves
 
 
@@ -57,9 +62,9 @@ class Stepper:
         # After an overflow the scaler skips the step and lowers the scale.
         overflows = self.scaler is not None and not exhausted
         if not math.isfinite(numbers[0]) or not (math.isfinite(size) or overflows):
-            self._fail(
-                examples, f"the loss is {numbers[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
-            )
+            what = f"the loss is {numbers[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
+            wider = _WIDER.get(self.fabric._precision.precision) if math.isfinite(numbers[0]) else None
+            self._fail(examples, what, _OVERFLOW.format(wider) if wider else "")
         self.wrapped_optimizer.step()
         means = (number / len(examples) for number in numbers)
         return dict(zip(("loss", "accuracy", "depth"), means, strict=True))
@@ -134,7 +139,7 @@ class Stepper:
         random.seed(number)
         np.random.seed(number)
 
-    def _fail(self, examples: Sequence[Example], what: str) -> NoReturn:
+    def _fail(self, examples: Sequence[Example], what: str, advice: str = "") -> NoReturn:
         position = self.position
         parts = [f"{what} at step {position.step + 1} (batch {position.batch} of epoch {position.epoch})"]
         parts[0] += ", and the weights were not changed by it."
@@ -144,7 +149,8 @@ class Stepper:
                 self.directory.failed_batch.write_text("\n".join(lines) + "\n", encoding="utf-8")
             parts.append(f"Its examples are in {self.directory.failed_batch}.")
         parts.append(self._last_good())
-        parts.append("A smaller learning rate may help (--set training.optimizer.learning_rate=...).")
+        rate = "--set training.optimizer.learning_rate=..., also with --resume"
+        parts.append(f"A smaller learning rate may help ({rate}).{advice}")
         raise CrvnnError(" ".join(parts))
 
     def _last_good(self) -> str:

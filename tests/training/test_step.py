@@ -93,8 +93,16 @@ def test_a_loss_or_gradient_that_is_not_finite_stops_training_and_says_where(mod
     assert "at step 4 (batch 1 of epoch 1), and the weights were not changed by it" in message
     assert f"Its examples are in {run.failed_batch}." in message
     assert f"The last good checkpoint is {run.last}." in message
+    assert "A smaller learning rate may help" in message
+    assert ("--set training.precision=64" in message) == (mode == "bad gradient")
     assert differences(weights(assembly), gauge.steps[-1]) == []
     assert assembly.observers[-2].kinds[-1] == "finished"
+
+
+def test_no_wider_precision_is_suggested_in_64_bits():
+    with pytest.raises(CrvnnError, match="the gradient's norm nan") as caught:
+        train(failing_after(3, "bad gradient", *STEADY, "training.precision=64"))
+    assert "training.precision" not in str(caught.value)
 
 
 def test_after_a_failure_the_last_checkpoint_is_intact_and_can_be_resumed(tmp_path):

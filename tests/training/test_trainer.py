@@ -76,6 +76,16 @@ def test_every_epoch_has_every_example_once(on_forward):
     assert [step for step, _ in notes_of(assembly).of("evaluated")] == [3, 6, 9]
 
 
+def test_batches_come_in_the_order_that_the_spec_says(on_forward):
+    seen = []
+    on_forward(lambda batch: seen.append(batch.sequences[0].mask.shape[1]))
+    sets = ("training.epochs=1", "training.steps=0", "training.batch=4", "task.longest=30")
+    for order, ascending in (("shuffled", False), ("short-to-long", True)):
+        seen.clear()
+        train(variant(*sets, f"training.order={order}"), evaluate_splits=[])
+        assert (seen[:10] == sorted(seen[:10])) == ascending
+
+
 class Growing(Letters):
     """Gives new examples every epoch, and more each time."""
 

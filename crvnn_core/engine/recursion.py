@@ -16,6 +16,7 @@ from crvnn_core.engine.neighbourhoods import CachedNeighbourhood, adjacent, near
 from crvnn_core.engine.operations import blend, transition
 from crvnn_core.engine.shortcuts import ActiveSequences
 from crvnn_core.engine.state import State
+from crvnn_core.engine.supervision import encode_along, encode_sampled
 from crvnn_core.engine.trace import Recorder
 from crvnn_core.errors import ContractError
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
@@ -46,6 +47,7 @@ class Recursion(Encoder):
     """
 
     hard_inference = True
+    tree_supervision = True
     live_settings = ("max_steps", "extra_steps", "shortcuts", "drop", "skip")
 
     def __init__(
@@ -81,9 +83,23 @@ class Recursion(Encoder):
         self.start = nn.Parameter(torch.randn(width)) if boundaries else None
         self.end = nn.Parameter(torch.randn(width)) if boundaries else None
 
-    def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False, hard: bool = False) -> Encoding:
+    def forward(
+        self,
+        inputs: Tensor,
+        mask: Tensor,
+        *,
+        trace: bool = False,
+        hard: bool = False,
+        levels: Tensor | None = None,
+    ) -> Encoding:
         with fixed_weights():
+            if levels is not None:
+                return encode_along(self, inputs, mask, levels, trace)
             return encode_hard(self, inputs, mask, trace) if hard else self.encode(inputs, mask, trace)
+
+    def sample(self, inputs: Tensor, mask: Tensor, noise: float) -> Encoding:
+        with fixed_weights():
+            return encode_sampled(self, inputs, mask, noise)
 
     def encode(self, inputs: Tensor, mask: Tensor, trace: bool) -> Encoding:
         """Algorithm 1. Sequences leave the batch as they halt."""
@@ -128,11 +144,15 @@ class Recursion(Encoder):
 
         :param exists: [B, N] the existence that the decision is given.
         """
-        u = self.scorer(self.cell.readout(state.nodes), near, state.left_c)
-        expect_shape(self.scorer, "scorer", u, state.exists.shape)
-        c = self.decision(u.to(exists.dtype), near, state.eligible, exists)
+        c = self.decision(self.score(state, near), near, state.eligible, exists)
         expect_shape(self.decision, "decision", c, state.exists.shape)
         return c.to(state.exists.dtype)
+
+    def score(self, state: State, near: Neighbourhood) -> Tensor:
+        """The scores u [B, N] of all positions."""
+        u = self.scorer(self.cell.readout(state.nodes), near, state.left_c)
+        expect_shape(self.scorer, "scorer", u, state.exists.shape)
+        return u.to(state.exists.dtype)
 
     def compose(self, left: Tensor, right: Tensor) -> Tensor:
         """Parents of two children each [..., s]."""

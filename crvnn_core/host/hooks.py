@@ -117,6 +117,19 @@ def crvnn_tasks() -> Iterable[Component]:  # type: ignore[empty-body]
 
 
 @hookspec
+def crvnn_objectives() -> Iterable[Component]:  # type: ignore[empty-body]
+    """Offer objectives: what computes the loss of a batch, from its labels alone or along trees.
+
+    Called once per command.
+
+    :return: components whose ``build(**params)`` gives a ``crvnn_core.Objective``; one that takes ``task`` is given
+        the run's task.
+
+    Contract: ``crvnn_core.testing.OBJECTIVE_CHECKS``.
+    """
+
+
+@hookspec
 def crvnn_optimizers() -> Iterable[Component]:  # type: ignore[empty-body]
     """Offer optimizers.
 

@@ -118,6 +118,13 @@ _RECORDS = (
         help="Provides the examples and their classes.",
     ),
     Slot(
+        name="objective",
+        interface="crvnn_core.interfaces:Objective",
+        path=("training", "objective"),
+        help="Computes the loss that training minimises.",
+        filled_in={"task": "the task that the spec names"},
+    ),
+    Slot(
         name="optimizer",
         interface="torch.optim:Optimizer",
         path=("training", "optimizer"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from crvnn_core.errors import ContractError, CrvnnError
 from crvnn_core.interfaces import Encoder, Encoding
 from crvnn_core.precision import at_least_float32
-from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Vocabulary
+from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Tokens, Vocabulary
 
 #: Activations of a head by their names in specs.
 ACTIVATIONS = {"gelu": nn.GELU, "elu": nn.ELU, "relu": nn.ReLU}
@@ -95,7 +95,14 @@ class Model(nn.Module):
 
     if TYPE_CHECKING:
 
-        def __call__(self, batch: Batch, *, trace: bool = False, hard: bool = False) -> Output: ...
+        def __call__(
+            self,
+            batch: Batch,
+            *,
+            trace: bool = False,
+            hard: bool = False,
+            levels: Sequence[Tensor] | None = None,
+        ) -> Output: ...
 
     def __init__(
         self,
@@ -116,23 +123,59 @@ class Model(nn.Module):
         self.encoder = encoder
         self.head = head
 
-    def forward(self, batch: Batch, *, trace: bool = False, hard: bool = False) -> Output:
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        trace: bool = False,
+        hard: bool = False,
+        levels: Sequence[Tensor] | None = None,
+    ) -> Output:
         """Logits for a batch, and the encodings that they were computed from.
 
         :param trace: ask the encoder for its trace as well.
         :param hard: hard inference, for an encoder that declares ``hard_inference``.
+        :param levels: trees of the sequences to compose along, for an encoder that declares ``tree_supervision``.
         """
         if hard:
             expect_hard_inference(self.encoder, type(self.encoder).__name__)
-        options = {"trace": trace, "hard": True} if hard else {"trace": trace}
+        options: list[dict[str, Any]] = [{"trace": trace} for _ in batch.sequences]
+        for place, option in enumerate(options):
+            option |= {"hard": True} if hard else {}
+            option |= {"levels": levels[place]} if levels is not None else {}
         encodings = tuple(
-            self.encoder(self.dropout(self.project(self.embed(tokens.ids))), tokens.mask, **options)
-            for tokens in batch.sequences
+            self.encoder(self._vectors(tokens), tokens.mask, **option)
+            for tokens, option in zip(batch.sequences, options, strict=True)
         )
         for encoding in encodings:
             if not isinstance(encoding, Encoding):
                 kinds = f"{type(self.encoder).__name__} returned a {type(encoding).__name__}"
                 raise ContractError(f"encoder {kinds}, not an Encoding", "encoder")
+        return self._output(encodings)
+
+    @torch.no_grad()
+    def sample(self, batch: Batch, noise: float) -> Output:
+        """Logits for a batch along random trees, whose ``levels`` are in the encodings; without dropout or gradients.
+
+        :param noise: by which Gumbel noise on the scores is multiplied.
+        """
+        was_training = self.training
+        self.eval()
+        try:
+            return self._output(
+                tuple(
+                    self.encoder.sample(self._vectors(tokens), tokens.mask, noise)
+                    for tokens in batch.sequences
+                )
+            )
+        finally:
+            self.train(was_training)
+
+    def _vectors(self, tokens: Tokens) -> Tensor:
+        inputs: Tensor = self.dropout(self.project(self.embed(tokens.ids)))
+        return inputs
+
+    def _output(self, encodings: tuple[Encoding, ...]) -> Output:
         return Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
 
     def probabilities(self, *columns: Sequence[Sequence[str]]) -> Tensor:

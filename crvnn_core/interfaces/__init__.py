@@ -12,7 +12,7 @@ from crvnn_core.interfaces.parts import (
     Scorer,
     set_progress,
 )
-from crvnn_core.interfaces.training import Embedding, Example, Observer, Task
+from crvnn_core.interfaces.training import Embedding, Example, Objective, Observer, Task
 
 __all__ = [
     "Cell",
@@ -23,6 +23,7 @@ __all__ = [
     "Example",
     "Halting",
     "Neighbourhood",
+    "Objective",
     "Observer",
     "Part",
     "Retriever",

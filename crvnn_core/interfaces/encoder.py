@@ -26,6 +26,10 @@ class Encoding:
     #: From an encoder with a structure of its own, when a trace is asked for: for each sequence of n tokens the
     #: positions 0 ... n - 2 in the order in which what ends there joins what is to its right.
     joins: Sequence[Sequence[int]] | None = None
+    #: From ``sample``, the trees that were composed along; as ``levels`` below.
+    levels: Tensor | None = None
+    #: When composing along given trees: the mean negative log-likelihood [B] of the decisions that build them.
+    decision_loss: Tensor | None = None
 
 
 class Encoder(Part):
@@ -33,11 +37,19 @@ class Encoder(Part):
 
     #: Whether ``forward`` takes ``hard=True``: decisions are binary then, and composition follows one tree.
     hard_inference: bool = False
+    #: Whether decisions can be supervised: ``forward`` takes ``levels``, and ``sample`` is defined.
+    tree_supervision: bool = False
 
     if TYPE_CHECKING:
 
         def __call__(
-            self, inputs: Tensor, mask: Tensor, *, trace: bool = False, hard: bool = False
+            self,
+            inputs: Tensor,
+            mask: Tensor,
+            *,
+            trace: bool = False,
+            hard: bool = False,
+            levels: Tensor | None = None,
         ) -> Encoding: ...
 
     def __init__(self, width: int) -> None:
@@ -58,10 +70,19 @@ class Encoder(Part):
         """The most steps that a sequence of ``length`` tokens can take; ``None`` if the encoder has no such limit."""
         return None
 
+    def sample(self, inputs: Tensor, mask: Tensor, noise: float) -> Encoding:
+        """Compose along one random tree for each sequence, without gradients; ``levels`` of the result are the trees.
+
+        :param noise: by which Gumbel noise on the scores is multiplied; with 0 the tree is the most likely one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} samples no trees")
+
     @abstractmethod
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
         """``inputs`` [B, n, d], ``mask`` [B, n] true at tokens, padding on the right.
 
         With ``trace``, show the tree: as a ``Trace``, or as ``joins``; neither where there is none. An encoder with
-        ``hard_inference`` takes ``hard`` as well; no other is ever given it.
+        ``hard_inference`` takes ``hard`` as well; no other is ever given it. One with ``tree_supervision`` takes
+        ``levels`` [B, n] and composes along the trees that they describe: in step k = 1, 2, ... every token whose level
+        is k joins its right neighbour with all that has joined it; the last token and padding have level 0.
         """

@@ -111,6 +111,13 @@ class Decision(Part):
         out positions with e = 0 changes nothing, as the engine does with ``shortcuts``.
         """
 
+    def likelihood(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        """The probabilities of composing [B, n] whose likelihood supervised decisions maximise; by default c.
+
+        Define it where c saturates at 0 or 1 and its gradient vanishes: give c before that.
+        """
+        return self(scores, near, eligible, exists)
+
     def _expect_four_arguments(self) -> None:
         """Raise ``ContractError`` for a ``forward`` written before decisions were given ``exists``."""
         signature = inspect.signature(self.forward)

@@ -1,10 +1,10 @@
-"""What training is given: tasks with their examples, embeddings, and observers."""
+"""What training is given: tasks with their examples, embeddings, objectives, and observers."""
 
 from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from crvnn_core.errors import CrvnnError
 
 if TYPE_CHECKING:
+    from crvnn_core.inference.model import Model, Output
+    from crvnn_core.training.data import Batch
     from crvnn_core.trees import Tree
 
 
@@ -108,6 +110,27 @@ class Embedding(ABC):
 
         ``tokens`` is the task's vocabulary, ``width`` the model's. Tokens may be left out (they become unknown)
         and others added, which training may not meet but users may.
+        """
+
+
+class Objective(ABC):
+    """What training minimises.
+
+    It has no weights of its own and keeps nothing from one batch to the next, so that a run can be resumed.
+    """
+
+    def expect(self, model: Model) -> None:
+        """Raise ``CrvnnError`` if a model cannot be trained with it; called once, when a run begins."""
+
+    @abstractmethod
+    def loss(
+        self, model: Model, forward: Callable[..., Output], batch: Batch, examples: Sequence[Example]
+    ) -> tuple[Tensor, Output]:
+        """The loss of a batch, averaged over its examples, and the output that the accuracy is counted on.
+
+        :param model: for what needs no gradient.
+        :param forward: the model as it is trained (on several devices, say); call it once, for what needs one.
+        :param examples: what the batch was made from.
         """
 
 

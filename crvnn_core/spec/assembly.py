@@ -15,7 +15,7 @@ from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecEr
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.inference.model import Head, Model, TokenVectors
-from crvnn_core.interfaces import Embedding, Encoder, Observer, Task
+from crvnn_core.interfaces import Embedding, Encoder, Objective, Observer, Task
 from crvnn_core.spec import Lexicon, ModelSpec, PartSpec, RunSpec
 from crvnn_core.spec.stages import weight_problems
 
@@ -39,6 +39,16 @@ class Assembly:
         """What is trained, one after the other: the stages, or itself if the spec has none."""
         return self.stages or (self,)
 
+    def objective(self) -> Objective:
+        """The objective that the spec names, for this task; an error if this model cannot be trained with it."""
+        part = self.spec.training.objective
+        objective: Objective = _build(self.catalog, "objective", part, {"task": self.task})
+        try:
+            objective.expect(self.model)
+        except CrvnnError as error:
+            raise SpecError([part.problem(str(self.catalog.find("objective", part.name)), str(error))]) from error
+        return objective
+
     def optimizer(self) -> torch.optim.Optimizer:
         """A new optimizer, as the spec says, over the model's trainable parameters.
 
@@ -52,8 +62,9 @@ class Assembly:
         """The packages that its components come from, with their versions."""
         if self.stages:
             return sorted({package for stage in self.stages for package in stage.packages})
-        others = [self.catalog.find("optimizer", self.spec.training.optimizer.name)]
-        others += [self.catalog.find("observer", part.name) for part in self.spec.training.observers]
+        training = self.spec.training
+        others = [self.catalog.find(slot, getattr(training, slot).name) for slot in ("objective", "optimizer")]
+        others += [self.catalog.find("observer", part.name) for part in training.observers]
         return sorted({str(offer.source) for offer in (*self.offers.values(), *others)})
 
     def notes(self) -> list[str]:

@@ -132,6 +132,7 @@ class TrainingSpec:
     precision: str = field(default="32", validator=one_of("32", "64", "16-mixed", "bf16-mixed"))
     #: CPU threads; 0 for torch's default. Small models are often fastest with 1.
     threads: int = field(default=0, validator=between(0, 1024))
+    objective: PartSpec
     optimizer: PartSpec
     observers: tuple[PartSpec, ...]
 

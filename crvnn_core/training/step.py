@@ -16,7 +16,7 @@ from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.inference.model import Model
-from crvnn_core.interfaces import Example
+from crvnn_core.interfaces import Example, Objective
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training.data import collate, example_length
 from crvnn_core.training.devices import summed
@@ -39,6 +39,7 @@ class Stepper:
     model: Model
     wrapped_model: Any  # by Fabric, like the optimizer
     wrapped_optimizer: Any
+    objective: Objective
     position: Position
     seed: int
     clip: float
@@ -115,12 +116,12 @@ class Stepper:
         groups = within_budget(used, self.position.tokens)
         facts = torch.zeros(3, device=self.fabric.device)
         for number, group in enumerate(groups, 1):
-            batch = collate([used[i] for i in group], self.model.vocabulary).to(self.fabric.device)
+            members = [used[i] for i in group]
+            batch = collate(members, self.model.vocabulary).to(self.fabric.device)
             counted = len(group) if mine else 0
             waiting = number < len(groups) and self.fabric.world_size > 1
             with self.fabric.no_backward_sync(self.wrapped_model, enabled=waiting):
-                output = self.wrapped_model(batch)
-                loss = output.loss(batch.labels)
+                loss, output = self.objective.loss(self.model, self.wrapped_model, batch, members)
                 # DDP averages over processes, so each one counts for its share of the whole batch.
                 self.fabric.backward(loss * (counted * self.fabric.world_size / len(examples)))
             right = (output.logits.argmax(-1) == batch.labels).sum()

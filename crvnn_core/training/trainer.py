@@ -100,6 +100,7 @@ class Trainer:
             model=self.model,
             wrapped_model=wrapped_model,
             wrapped_optimizer=self.fabric.setup_optimizers(self.optimizer),
+            objective=self.stage.objective(),
             position=position,
             seed=self.assembly.spec.seed,
             clip=self.spec.clip,

@@ -133,6 +133,18 @@ def crvnn_embeddings() -> Iterable[Component]:
 
 
 @hookimpl
+def crvnn_objectives() -> Iterable[Component]:
+    here = "crvnn_plugins.objectives"
+    return [
+        Component("labels", f"{here}:Labels", summary="cross-entropy of the labels", default=True),
+        Component(
+            "self-training", f"{here}:SelfTraining", summary="labels only: the best of several sampled trees"
+        ),
+        Component("gold-trees", f"{here}:GoldTrees", summary="labels, and decisions supervised on gold trees"),
+    ]
+
+
+@hookimpl
 def crvnn_optimizers() -> Iterable[Component]:
     here = "crvnn_plugins.optimizers"
     return [

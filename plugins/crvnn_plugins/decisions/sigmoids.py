@@ -162,6 +162,9 @@ class StraightThrough(Decision):
         hard = (soft >= self.threshold).to(soft.dtype)
         return hard + (soft - soft.detach()) * eligible
 
+    def likelihood(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        return relax(scores, near, eligible, self.modulation)
+
 
 class Stretched(Decision):
     """A sigmoid stretched beyond [0, 1] and clipped: decisions become exact where the model is sure.
@@ -187,6 +190,9 @@ class Stretched(Decision):
         if self.training and self.noise:
             scores = scores + self.noise * logistic_noise(scores)
         return relax(scores, near, eligible, self.modulation, self.stretch)
+
+    def likelihood(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        return relax(scores, near, eligible, self.modulation)
 
 
 def logistic_noise(scores: Tensor) -> Tensor:

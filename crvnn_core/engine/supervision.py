@@ -20,7 +20,6 @@ from crvnn_core.engine.state import State
 from crvnn_core.engine.trace import Recorder
 from crvnn_core.errors import InputError
 from crvnn_core.interfaces import Encoding
-from crvnn_core.precision import wide
 
 if TYPE_CHECKING:
     from crvnn_core.engine.recursion import Recursion
@@ -72,8 +71,8 @@ def encode_along(engine: Recursion, inputs: Tensor, mask: Tensor, levels: Tensor
 def encode_sampled(engine: Recursion, inputs: Tensor, mask: Tensor, noise: float) -> Encoding:
     """Encode along one tree for each sequence, drawn with Gumbel noise on the scores of every step.
 
-    A position joins its right neighbour when its decision on the noisy scores is above 0.5, or where none is, when it is
-    the highest of its sequence; of two neighbours the left one does.
+    A position joins its right neighbour when its decision on the noisy scores is above 0.5, or when it is the highest
+    of its sequence; of two neighbours the left one does.
     """
     state = engine.begin(inputs, mask)
     results = Results(penalty=0.0, unhalted_only=False)

@@ -121,6 +121,7 @@ class Objective(ABC):
 
     def expect(self, model: Model) -> None:
         """Raise ``CrvnnError`` if a model cannot be trained with it; called once, when a run begins."""
+        return
 
     @abstractmethod
     def loss(

@@ -46,7 +46,9 @@ class Assembly:
         try:
             objective.expect(self.model)
         except CrvnnError as error:
-            raise SpecError([part.problem(str(self.catalog.find("objective", part.name)), str(error))]) from error
+            raise SpecError(
+                [part.problem(str(self.catalog.find("objective", part.name)), str(error))]
+            ) from error
         return objective
 
     def optimizer(self) -> torch.optim.Optimizer:
@@ -63,7 +65,9 @@ class Assembly:
         if self.stages:
             return sorted({package for stage in self.stages for package in stage.packages})
         training = self.spec.training
-        others = [self.catalog.find(slot, getattr(training, slot).name) for slot in ("objective", "optimizer")]
+        others = [
+            self.catalog.find(slot, getattr(training, slot).name) for slot in ("objective", "optimizer")
+        ]
         others += [self.catalog.find("observer", part.name) for part in training.observers]
         return sorted({str(offer.source) for offer in (*self.offers.values(), *others)})
 

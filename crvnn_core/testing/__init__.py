@@ -12,6 +12,7 @@ from crvnn_core.testing.contracts.decision import DECISION_CHECKS
 from crvnn_core.testing.contracts.embedding import EMBEDDING_CHECKS
 from crvnn_core.testing.contracts.encoder import ENCODER_CHECKS
 from crvnn_core.testing.contracts.halting import HALTING_CHECKS
+from crvnn_core.testing.contracts.objective import OBJECTIVE_CHECKS
 from crvnn_core.testing.contracts.observer import OBSERVER_CHECKS
 from crvnn_core.testing.contracts.optimizer import OPTIMIZER_CHECKS
 from crvnn_core.testing.contracts.retriever import RETRIEVER_CHECKS
@@ -28,6 +29,7 @@ __all__ = [
     "EMBEDDING_CHECKS",
     "ENCODER_CHECKS",
     "HALTING_CHECKS",
+    "OBJECTIVE_CHECKS",
     "OBSERVER_CHECKS",
     "OPTIMIZER_CHECKS",
     "RETRIEVER_CHECKS",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
-from crvnn_core.interfaces import Cell, Decision, Halting, Neighbourhood, Retriever, Scorer
+from crvnn_core.interfaces import Cell, Decision, Example, Halting, Neighbourhood, Retriever, Scorer, Task
+from crvnn_core.trees import Tree
 
 
 class PlainRetriever(Retriever):
@@ -124,9 +125,24 @@ class ScriptedDecision(Decision):
         return chosen
 
 
+class LetterTask(Task):
+    """A few short texts, with right-branching trees for gold."""
+
+    vocabulary = ("a", "b", "c", "d")
+    classes = ("no", "yes")
+
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        for length, label in ((5, 1), (1, 0), (3, 1), (4, 0)):
+            yield Example((tuple(self.vocabulary[i % 4] for i in range(length)),), label)
+
+    def gold(self, example: Example) -> tuple[Tree | None, ...]:
+        return tuple(Tree.joining(s, range(len(s) - 2, -1, -1)) for s in example.sequences)
+
+
 def everything(width: int) -> dict[str, Any]:
     """All that a component of any slot may ask for by name."""
-    return {"width": width, "params": [nn.Parameter(torch.zeros(1))], **plain_parts(width)}
+    filled_in = {"width": width, "params": [nn.Parameter(torch.zeros(1))], "task": LetterTask()}
+    return {**filled_in, **plain_parts(width)}
 
 
 def plain_parts(width: int) -> dict[str, nn.Module]:

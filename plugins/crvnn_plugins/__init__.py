@@ -140,7 +140,9 @@ def crvnn_objectives() -> Iterable[Component]:
         Component(
             "self-training", f"{here}:SelfTraining", summary="labels only: the best of several sampled trees"
         ),
-        Component("gold-trees", f"{here}:GoldTrees", summary="labels, and decisions supervised on gold trees"),
+        Component(
+            "gold-trees", f"{here}:GoldTrees", summary="labels, and decisions supervised on gold trees"
+        ),
     ]
 
 

@@ -107,7 +107,9 @@ class SelfTraining(AlongTrees):
     ) -> tuple[Tensor, Output]:
         sampled = model.sample(_repeated(batch, self.samples), self.noise)
         chances = sampled.logits.softmax(-1).view(self.samples, len(batch.labels), -1)
-        right = chances.gather(2, batch.labels.expand(self.samples, -1).unsqueeze(2)).squeeze(2)  # [samples, B]
+        right = chances.gather(2, batch.labels.expand(self.samples, -1).unsqueeze(2)).squeeze(
+            2
+        )  # [samples, B]
         highest, best = right.max(0)
         rows = best * len(batch.labels) + torch.arange(len(best), device=best.device)
         levels = [_expect_levels(encoding.levels)[rows] for encoding in sampled.encodings]

@@ -29,7 +29,7 @@ ALL = pytest.mark.parametrize("slot", SLOT_BY_NAME.values(), ids=lambda slot: sl
 
 def test_the_names_follow_the_order_in_which_a_model_is_built():
     assert SLOTS == tuple(SLOT_BY_NAME) == crvnn_core.SLOTS
-    assert (*ENCODER_PARTS, "encoder", "embedding", "task", "optimizer", "observer") == SLOTS
+    assert (*ENCODER_PARTS, "encoder", "embedding", "task", "objective", "optimizer", "observer") == SLOTS
     assert EXCHANGEABLE == ("retriever", "decision", "halting")
 
 

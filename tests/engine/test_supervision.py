@@ -1,0 +1,141 @@
+"""Composition along given trees, its twin written out node by node, and sampled trees."""
+
+import random
+
+import pytest
+import torch
+
+from crvnn_core import InputError, Recursion, Tree
+from crvnn_core.testing.parts import plain_parts
+from crvnn_core.trees.extraction import trees_of
+from crvnn_core.trees.levels import levels_of, tree_along
+
+WIDTH = 6
+LENGTHS = (7, 1, 4, 2)
+
+
+def engine_of(**parts):
+    torch.manual_seed(0)
+    return Recursion(WIDTH, **{**plain_parts(WIDTH), **parts}).double().eval()
+
+
+def random_tree(tokens, seed):
+    order = list(range(len(tokens) - 1))
+    random.Random(seed).shuffle(order)
+    return Tree.joining(tokens, order)
+
+
+@pytest.fixture
+def batch():
+    trees = [random_tree([f"{row}.{i}" for i in range(n)], row) for row, n in enumerate(LENGTHS)]
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS).unsqueeze(1)
+    torch.manual_seed(1)
+    return trees, torch.randn(*mask.shape, WIDTH, dtype=torch.double), mask
+
+
+def compose_slowly(engine, inputs, tree):
+    """The root of one tree, and the likelihood of every decision, one node at a time in the order of the levels."""
+    state = engine.begin(inputs.unsqueeze(0), torch.ones(1, len(inputs), dtype=torch.bool))
+    start, *nodes, end = state.nodes[0]
+    levels = levels_of([tree], torch.ones(1, len(inputs), dtype=torch.bool))[0].tolist()
+    present, left_c, surprise, count = list(range(len(nodes))), [0.0] * len(nodes), 0.0, 0
+    for level in range(1, max(levels) + 1):
+        vectors = torch.stack([start, *(nodes[i] for i in present), end]).unsqueeze(0)
+        eligible = torch.tensor([[False, *[True] * (len(present) - 1), False, False]])
+        ones = torch.ones(eligible.shape, dtype=torch.double)
+        near = engine.retriever(ones, ones.bool())
+        gained = torch.tensor([[0.0, *(left_c[i] for i in present), 0.0]], dtype=torch.double)
+        c = engine.decision.likelihood(engine.scorer(vectors, near, gained), near, eligible, ones)[0, 1:]
+        joining = [k for k, i in enumerate(present[:-1]) if levels[i] == level]
+        for k in range(len(present) - 1):
+            surprise = surprise - torch.log(c[k] if k in joining else 1 - c[k])
+            count += 1
+        before = list(nodes)
+        left_c = [0.0] * len(nodes)
+        for k in joining:
+            nodes[present[k + 1]] = engine.cell(before[present[k]], before[present[k + 1]])
+            left_c[present[k + 1]] = 1.0
+        present = [i for k, i in enumerate(present) if k not in joining]
+    return nodes[-1], surprise / max(count, 1)
+
+
+def test_composition_along_trees_equals_composing_node_by_node(batch):
+    trees, inputs, mask = batch
+    engine = engine_of()
+    encoding = engine(inputs, mask, levels=levels_of(trees, mask))
+    for row, tree in enumerate(trees):
+        root, surprise = compose_slowly(engine, inputs[row, : len(tree.tokens)], tree)
+        torch.testing.assert_close(encoding.vector[row], engine.cell.readout(root))
+        torch.testing.assert_close(encoding.decision_loss[row], torch.as_tensor(surprise, dtype=torch.double))
+
+
+def test_its_gradients_equal_those_of_composing_node_by_node(batch):
+    trees, inputs, mask = batch
+    engine = engine_of()
+    weights = [p for name, p in engine.named_parameters() if "leaf" not in name]
+
+    def gradients(loss):
+        return torch.autograd.grad(loss, weights, allow_unused=True)
+
+    encoding = engine(inputs, mask, levels=levels_of(trees, mask))
+    fast = gradients(encoding.vector.sum() + encoding.decision_loss.sum())
+    slow = 0.0
+    for row, tree in enumerate(trees):
+        root, surprise = compose_slowly(engine, inputs[row, : len(tree.tokens)], tree)
+        slow = slow + engine.cell.readout(root).sum() + surprise
+    for one, two in zip(fast, gradients(slow), strict=True):
+        assert (one is None) == (two is None)
+        if one is not None:
+            torch.testing.assert_close(one, two)
+
+
+def test_the_trace_shows_the_trees_that_were_given(batch):
+    trees, inputs, mask = batch
+    encoding = engine_of()(inputs, mask, levels=levels_of(trees, mask), trace=True)
+    found = trees_of(encoding, [tree.tokens for tree in trees])
+    assert all(one.same(two) for one, two in zip(found, trees, strict=True))
+
+
+def test_levels_and_trees_turn_into_each_other(batch):
+    trees, _, mask = batch
+    for tree, levels in zip(trees, levels_of(trees, mask).tolist(), strict=True):
+        assert tree_along(levels, tree.tokens).same(tree)
+
+
+def test_a_sampled_tree_composed_along_gives_the_sampled_vector(batch):
+    _, inputs, mask = batch
+    engine = engine_of()
+    torch.manual_seed(3)
+    sampled = engine.sample(inputs, mask, 5.0)
+    torch.testing.assert_close(engine(inputs, mask, levels=sampled.levels).vector, sampled.vector)
+
+
+def test_noise_gives_different_trees_and_no_noise_always_the_same(batch):
+    _, inputs, mask = batch
+    engine = engine_of()
+    drawn = {tuple(engine.sample(inputs, mask, 5.0).levels[0].tolist()) for _ in range(20)}
+    greedy = {tuple(engine.sample(inputs, mask, 0.0).levels[0].tolist()) for _ in range(20)}
+    assert len(drawn) > 5
+    assert len(greedy) == 1
+
+
+def test_a_tree_without_noise_does_not_depend_on_the_batch(batch):
+    _, inputs, mask = batch
+    engine = engine_of()
+    together = engine.sample(inputs, mask, 0.0)
+    for row, n in enumerate(LENGTHS):
+        alone = engine.sample(inputs[row : row + 1, :n], mask[row : row + 1, :n], 0.0)
+        assert alone.levels[0].tolist() == together.levels[row, :n].tolist()
+        torch.testing.assert_close(alone.vector[0], together.vector[row])
+
+
+def test_levels_of_another_shape_are_refused(batch):
+    _, inputs, mask = batch
+    with pytest.raises(InputError, match="levels must be whole numbers"):
+        engine_of()(inputs, mask, levels=torch.zeros(2, 2))
+
+
+def test_a_tree_of_another_length_is_refused():
+    mask = torch.ones(1, 3, dtype=torch.bool)
+    with pytest.raises(InputError, match="a tree has 2 tokens, and its sequence 3"):
+        levels_of([Tree.of(("a", "b"))], mask)

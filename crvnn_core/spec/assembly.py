@@ -41,15 +41,7 @@ class Assembly:
 
     def objective(self) -> Objective:
         """The objective that the spec names, for this task; an error if this model cannot be trained with it."""
-        part = self.spec.training.objective
-        objective: Objective = _build(self.catalog, "objective", part, {"task": self.task})
-        try:
-            objective.expect(self.model)
-        except CrvnnError as error:
-            raise SpecError(
-                [part.problem(str(self.catalog.find("objective", part.name)), str(error))]
-            ) from error
-        return objective
+        return _objective(self.spec, self.catalog, self.task, self.model)
 
     def optimizer(self) -> torch.optim.Optimizer:
         """A new optimizer, as the spec says, over the model's trainable parameters.
@@ -146,6 +138,7 @@ def _assemble(
     observers: list[Observer] = []
     if lexicon is None:  # a saved model is not trained
         problems += _optimizer_problems(spec, catalog, model)
+        problems += _objective_problems(spec, catalog, task, model)
         observers = [build("observer", part) for part in spec.training.observers]
     if model is None or problems:
         raise SpecError(problems)
@@ -161,6 +154,30 @@ def _optimizer(spec: RunSpec, catalog: Catalog, params: Sequence[Parameter]) -> 
         catalog, "optimizer", spec.training.optimizer, {"params": params}
     )
     return optimizer
+
+
+def _objective(spec: RunSpec, catalog: Catalog, task: Task, model: Model) -> Objective:
+    part = spec.training.objective
+    objective: Objective = _build(catalog, "objective", part, {"task": task})
+    try:
+        objective.expect(model)
+    except CrvnnError as error:
+        title = str(catalog.find("objective", part.name))
+        raise SpecError([part.problem(title, str(error))]) from error
+    return objective
+
+
+def _objective_problems(
+    spec: RunSpec, catalog: Catalog, task: Task | None, model: Model | None
+) -> Sequence[Problem]:
+    """The objective's objections to its settings and to the model; none while these have problems of their own."""
+    if task is None or model is None:
+        return ()
+    try:
+        _objective(spec, catalog, task, model)
+    except SpecError as error:
+        return error.problems
+    return ()
 
 
 def _optimizer_problems(spec: RunSpec, catalog: Catalog, model: Model | None) -> Sequence[Problem]:

@@ -112,6 +112,8 @@ class TrainingSpec:
     anneal: bool = False
     #: Steps between evaluations on the development split; 0 for one after every epoch.
     evaluate_every: int = field(default=0, validator=between(0))
+    #: Examples of the development split in these evaluations, evenly spaced; 0 for all. At the end it is always all.
+    evaluate_rows: int = field(default=0, validator=between(0))
     #: The metric on the development split that selects the best weights.
     watch: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
     #: Halve the learning rate after so many evaluations without improvement; 0 for never.

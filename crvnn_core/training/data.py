@@ -126,6 +126,13 @@ def epoch_batches(
     return found
 
 
+def evenly_spaced(examples: Sequence[Example], count: int) -> list[Example]:
+    """``count`` examples at equal distances; all of them if there are no more, or the count is 0."""
+    if not 0 < count < len(examples):
+        return list(examples)
+    return [examples[i * len(examples) // count] for i in range(count)]
+
+
 #: The most examples of an epoch, all of which are in memory.
 MOST_EXAMPLES = 5_000_000
 

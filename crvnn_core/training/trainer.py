@@ -20,7 +20,7 @@ from crvnn_core.interfaces import Example, Observer, set_progress
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
-from crvnn_core.training.data import epoch_batches, example_length, split_examples
+from crvnn_core.training.data import epoch_batches, evenly_spaced, example_length, split_examples
 from crvnn_core.training.devices import Interruption, launched, read_by_first, summed
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch
@@ -202,7 +202,8 @@ class Trainer:
             self._save(best=True)
             return
         if self._dev is None:
-            self._dev = list(split_examples(self.task, development_split(self.task), 0))
+            whole = list(split_examples(self.task, development_split(self.task), 0))
+            self._dev = evenly_spaced(whole, self.spec.evaluate_rows)
         score = self._evaluate(self._dev).total
         better = position.record(score, self.spec)
         if better and self.directory is None:

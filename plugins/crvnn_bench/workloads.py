@@ -10,7 +10,7 @@ from itertools import islice
 from attrs import frozen
 
 from crvnn_core import Batch, Example, InputError
-from crvnn_core.training.data import Vocabulary, collate
+from crvnn_core.training.data import Vocabulary, collate, example_length
 from crvnn_tasks.listops.language import VOCABULARY, evaluate
 from crvnn_tasks.listops.recipe import Recipe, expressions
 
@@ -48,9 +48,16 @@ def examples_of(lengths: Range, count: int, seed: int) -> list[Example]:
     return made
 
 
-def samples_of(lengths: Range, size: int, samples: int, seed: int) -> list[list[Example]]:
-    """Expressions in batches of ``size``: as many whole batches as ``samples`` fill, at least one."""
+def samples_of(
+    lengths: Range, size: int, samples: int, seed: int, *, similar: bool = False
+) -> list[list[Example]]:
+    """Expressions in batches of ``size``: as many whole batches as ``samples`` fill, at least one.
+
+    :param similar: batches of similar lengths, as training makes them.
+    """
     rows = examples_of(lengths, max(1, samples // size) * size, seed)
+    if similar:
+        rows.sort(key=example_length)
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 

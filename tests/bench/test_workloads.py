@@ -1,5 +1,7 @@
 """Inputs of measurements: lengths, batches, random tokens."""
 
+from itertools import chain
+
 import pytest
 
 from crvnn_bench.workloads import Range, read_range, samples_of
@@ -24,3 +26,13 @@ def test_samples_come_in_whole_batches_and_at_least_one():
     assert all(20 <= len(example.sequences[0]) <= 30 for example in batch)
     assert samples_of(Range(20, 30), 4, 1, seed=0) == [batch]
     assert samples_of(Range(20, 30), 4, 1, seed=1) != [batch]
+
+
+def test_batches_of_similar_lengths_hold_the_same_expressions():
+    similar, mixed = (
+        list(chain(*samples_of(Range(10, 60), 4, 20, seed=0, similar=s))) for s in (True, False)
+    )
+    lengths = [len(example.sequences[0]) for example in similar]
+    assert lengths == sorted(lengths)
+    assert sorted(map(str, similar)) == sorted(map(str, mixed))
+    assert similar != mixed

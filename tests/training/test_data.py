@@ -18,6 +18,7 @@ from crvnn_core.training.data import (
     batches,
     collate,
     epoch_batches,
+    evenly_spaced,
 )
 
 LETTERS = Vocabulary(["a", "b", "c"])
@@ -265,3 +266,12 @@ def test_an_epoch_without_examples_has_no_batches():
 def test_batches_may_use_the_vocabulary_of_a_model():
     batch = next(batches(Given(GOOD), "train", 1, 0, Vocabulary(["b"])))
     assert batch.sequences[0].ids.tolist() == [[UNKNOWN, 2]]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, 10), (3, 3), (10, 10), (99, 10)])
+def test_a_part_of_the_examples_is_evenly_spaced(count, expected):
+    examples = [Example((("a",) * n,), 0) for n in range(1, 11)]
+    part = evenly_spaced(examples, count)
+    assert len(part) == expected
+    if count == 3:
+        assert [len(example.sequences[0]) for example in part] == [1, 4, 7]

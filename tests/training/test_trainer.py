@@ -11,6 +11,7 @@ from crvnn_core import CrvnnError, Example, train
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
+from crvnn_core.training.evaluation import evaluate
 from small import Letters, differences, notes_of, variant, weights
 from training_runs import Even, Gauge, trained
 
@@ -84,6 +85,21 @@ def test_batches_come_in_the_order_that_the_spec_says(on_forward):
         seen.clear()
         train(variant(*sets, f"training.order={order}"), evaluate_splits=[])
         assert (seen[:10] == sorted(seen[:10])) == ascending
+
+
+def test_evaluation_during_training_may_take_a_part_of_the_development_split(monkeypatch):
+    seen = []
+
+    def counted(model, task, examples, **options):
+        seen.append(len(examples))
+        return evaluate(model, task, examples, **options)
+
+    monkeypatch.setattr("crvnn_core.training.trainer.evaluate", counted)
+    assembly = variant("training.steps=4", "training.evaluate_every=2", "training.evaluate_rows=5")
+    outcome = train(assembly, evaluate_splits=["dev"])
+    whole = len(list(assembly.task.examples("dev", 0)))
+    assert seen == [5, 5, whole]
+    assert outcome.results["dev"].total.examples == whole > 5
 
 
 class Growing(Letters):

@@ -59,6 +59,11 @@ _DEFAULT = ("crvnn", "dense")
     help="Expressions in an epoch, in whole batches.",
 )
 @click.option(
+    "--similar/--mixed",
+    default=False,
+    help="Batches of similar lengths, as training makes them, or of all lengths.  [default: mixed]",
+)
+@click.option(
     "--work",
     default="train",
     show_default=True,
@@ -84,6 +89,7 @@ def speed_command(
     lengths: tuple[str, ...],
     batch: tuple[int, ...],
     samples: int,
+    similar: bool,
     work: Any,
     repeats: int,
     floor: bool,
@@ -103,6 +109,7 @@ def speed_command(
       crvnn bench speed --weights untrained --lengths 1000 --lengths 2000 --floor
       crvnn bench speed --work forward --contender crvnn-hard --contender dense
       crvnn bench speed --batch 32 --contender crvnn --contender ordered-memory
+      crvnn bench speed --weights untrained --batch 128 --similar --lengths 4-100 --samples 1024
       crvnn bench speed --weights runs/mine --work forward --contender my-encoder --contender my-encoder-hard
     """
     from crvnn_bench.experiments.speed import Round, compare, count_jobs
@@ -130,6 +137,7 @@ def speed_command(
             limit=limit,
             memory=memory * GIB,
             floor=floor,
+            similar=similar,
         )
         for span in ranges
         for size in dict.fromkeys(batch)
@@ -140,7 +148,7 @@ def speed_command(
         for contenders, chosen in measured:
             for round_ in rounds:
                 entries += compare(contenders, chosen, round_, done)
-    facts = {"work": work, "clock": DESCRIPTIONS[work], "samples": samples}
+    facts = {"work": work, "clock": DESCRIPTIONS[work], "samples": samples, "similar": similar}
     plain = [entry.plain() for entry in entries]
     results = results_of("speed", setups[0], out, facts=facts, entries=plain)
     if as_json:

@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's own d
 
 from crvnn_core import CrvnnError, Encoder, Encoding
 from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import Modulated, Sigmoid, Stretched
+from crvnn_plugins.decisions.sigmoids import LINEAR_ABOVE, Modulated, Sigmoid, Stretched
 from crvnn_plugins.haltings import Never, Threshold
 from crvnn_plugins.retrievers.dense import AdhocDense
 from crvnn_plugins.retrievers.interval import Adhoc
@@ -155,12 +155,13 @@ class DenseEngine(Encoder):
                 scores - F.softplus(torch.logsumexp(rivals, 0))
             )  # softplus(x) = log(1 + exp(x))
         else:
+            above = (scores - LINEAR_ABOVE).clamp(min=0)  # where exp(u) is continued along its tangent
+            scores = torch.where(above > 0, LINEAR_ABOVE + torch.log1p(above), scores)
             scores = scores.masked_fill(~eligible, -torch.inf)
             highest = scores.detach().amax(1, keepdim=True).clamp(min=0)
             strength = torch.exp(scores - highest)
             rivals = _on_columns(to_left, strength) + _on_columns(to_right, strength)
-            nobody = torch.exp(-highest).clamp(min=1e-30)
-            chosen = strength / (strength + rivals + nobody)
+            chosen = strength / (strength + rivals + torch.exp(-highest))
         chosen = chosen * eligible
         if isinstance(decision, Stretched):
             chosen = ((1 + 2 * decision.stretch) * chosen - decision.stretch).clamp(0, 1) * eligible

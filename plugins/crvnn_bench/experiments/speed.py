@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -36,6 +37,8 @@ class Round:
     memory: float
     #: Whether to time the matrix products of the weights' encoder alone as well.
     floor: bool
+    #: Whether the expressions of a batch have similar lengths, as in training.
+    similar: bool = False
 
 
 @frozen(kw_only=True)
@@ -72,11 +75,11 @@ def compare(
     setup, work = contenders.setup, round_.work
     jobs: dict[str, list[Job]] = {}
     notes: dict[str, str] = {}
-    groups = samples_of(round_.lengths, round_.batch, round_.samples, setup.seed)
+    groups = samples_of(round_.lengths, round_.batch, round_.samples, setup.seed, similar=round_.similar)
     for name in names:
         model = ready(work, contenders.build(name))
         batches = [collate(group, model.vocabulary).to(setup.device) for group in groups]
-        refusal = _too_much(setup, name, round_, max(map(example_length, groups[0])))
+        refusal = _too_much(setup, name, round_, max(map(example_length, chain(*groups))))
         notes[name] = refusal or contenders.remark(name)
         jobs[name] = [] if refusal else [partial(perform, work, model, batch) for batch in batches]
         if jobs[name]:

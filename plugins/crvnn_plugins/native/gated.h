@@ -4,7 +4,7 @@
 //   l, r, t, candidate = gates inner + gates_bias                                       [m, 4 d]
 //   parent = LayerNorm(sigmoid(l) left + sigmoid(r) right + sigmoid(t) candidate)       [m, d]
 //
-// torch computes the two GEMMs; the elementwise work between them is fused. Weight gradients are deferred (weights.h).
+// The elementwise work between the two GEMMs (gemm.h) is fused. Weight gradients are deferred (weights.h).
 #pragma once
 
 #include <crvnn/activation.h>
@@ -43,7 +43,7 @@ inline ForwardPass compose(const Tensor& left, const Tensor& right, const CellWe
   ForwardPass result{empty(rows, d), scratch({kept_rows, h}, left.options(), checkpointing),
                      scratch({kept_rows, 4 * d}, left.options(), checkpointing), empty(rows, 2)};
   const Tensor children = empty(scratch_rows, 2 * d), active = save ? empty(scratch_rows, h) : result.inner;
-  const Tensor to_inner = transposed(cell.expand), to_gates = transposed(cell.gates);
+  const Factor to_inner = transposed_factor(cell.expand), to_gates = transposed_factor(cell.gates);
   chunks.each([&](std::int64_t thread, std::int64_t first, std::int64_t last) {
     at::AutoDispatchBelowADInplaceOrView below;
     const std::int64_t offset = thread * chunks.size, from = save ? first : offset, size = last - first;
@@ -51,9 +51,9 @@ inline ForwardPass compose(const Tensor& left, const Tensor& right, const CellWe
     const Tensor both = slice_rows(children, offset, offset + size), act = slice_rows(active, offset, offset + size);
     Tensor inner = slice_rows(result.inner, from, from + size), mixing = slice_rows(result.mixing, from, from + size);
     concatenate(l, r, both);
-    at::mm_out(inner, both, to_inner);
+    multiply(both, to_inner, inner);
     activate(inner, cell.expand_bias, act, cell.kind, dropout.defined() ? slice_rows(dropout, first, last) : dropout);
-    at::mm_out(mixing, act, to_gates);
+    multiply(act, to_gates, mixing);
     mix(mixing, l, r, cell, slice_rows(result.parent, first, last), slice_rows(result.statistics, first, last));
   });
   return result;
@@ -100,6 +100,7 @@ struct Gated : torch::autograd::Function<Gated> {
                            context->saved_data["kind"].toInt());
     const StepGradients step(context, 2);
     DeferredGradients& weights = *step;
+    const Factor by_gates = step.factor(2, cell.gates), by_expand = step.factor(0, cell.expand);
     const Tensor gradient = as_matrix(gradients[0]);
     const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
     const bool checkpointing = context->saved_data["checkpointing"].toBool();
@@ -118,10 +119,10 @@ struct Gated : torch::autograd::Function<Gated> {
         Tensor of_in = slice_rows(appended[2], first, last), of_children_rows = of_all(of_children);
         mix_backward(of_all(gradient), of_all(saved[3]), of_all(left), of_all(right), of_all(saved[4]), cell, of_mix,
                      slice_rows(appended[3], first, last), of_children_rows, sums(mixed_sums));
-        at::mm_out(of_in, of_mix, cell.gates);
+        multiply(of_mix, by_gates, of_in);
         activate_backward(of_in, of_all(saved[2]), cell.expand_bias, cell.kind,
                           saved[5].defined() ? of_all(saved[5]) : Tensor(), act, sums(inner_sums));
-        of_children_rows.addmm_(of_in, cell.expand);
+        multiply(of_in, by_expand, of_children_rows, true);
       });
       weights.accumulate_sums(mixed_sums, 0);
       weights.accumulate_sums(inner_sums, 6 * d);

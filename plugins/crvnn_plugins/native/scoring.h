@@ -44,7 +44,7 @@ inline Scored score_windows(const Tensor& windows, const Tensor& left_c, at::Ten
     offset = at::addmv(bias, of_features, features.untouched);
   }
   const Tensor score = weights[2].contiguous(), start = offset.contiguous(), matrix = windows.view({rows, k});
-  const Tensor by_windows = transposed(weight.narrow(1, 0, k));
+  const Factor by_windows = transposed_factor(weight.narrow(1, 0, k));
   const float* by = data(score);
   const float score_bias = weights[3].const_data_ptr<float>()[0];
   const float* slopes = features.any() ? data(result.slope) : nullptr;
@@ -53,7 +53,7 @@ inline Scored score_windows(const Tensor& windows, const Tensor& left_c, at::Ten
   Chunks(rows).each([&](std::int64_t, std::int64_t first, std::int64_t last) {
     at::AutoDispatchBelowADInplaceOrView below;
     Tensor mixed = slice_rows(result.mixed, first, last);
-    at::mm_out(mixed, slice_rows(matrix, first, last), by_windows);
+    multiply(slice_rows(matrix, first, last), by_windows, mixed);
     std::vector<float> active(d);
     float* y = active.data();
     with_kind(kind, [&](auto known) {
@@ -116,11 +116,11 @@ struct ScoreGradients {
 // The backward pass of score_windows. Writes of_mixed [m, d], which the deferred gradients need; returns the gradients of
 // the windows and of left(c).
 inline ScoreGradients score_windows_backward(const Tensor& gradient, const Tensor& windows, const Tensor& left_c,
-                                             const Tensor& weight, const Tensor& score_, const Tensor& mixed,
+                                             const Factor& by_mixed, const Tensor& score_, const Tensor& mixed,
                                              const Tensor& slope, std::int64_t kind, const Tensor& of_mixed,
                                              DeferredGradients& weights, bool checkpointing = false) {
   const Tensor score = score_.contiguous();
-  const std::int64_t rows = left_c.numel(), k = windows.size(-1), d = weight.size(0), blocks = blocks_of(rows);
+  const std::int64_t rows = left_c.numel(), k = windows.size(-1), d = mixed.size(1), blocks = blocks_of(rows);
   const Tensor of_left_c = slope.defined() ? at::empty_like(left_c) : Tensor();
   const Tensor partial = at::empty({blocks, 3 * d + 1}, mixed.options());  // the vectors of ScorerGradients
   const float *g = data(gradient), *by = data(score), *x = data(mixed), *all_left_c = data(left_c);
@@ -128,7 +128,7 @@ inline ScoreGradients score_windows_backward(const Tensor& gradient, const Tenso
   float *to = mutable_data(of_mixed), *sums = mutable_data(partial);
   float* to_left_c = slopes ? mutable_data(of_left_c) : nullptr;
   const Tensor of_windows = scratch(windows.sizes(), windows.options(), checkpointing);
-  const Tensor flat = of_windows.view({rows, k}), by_mixed = weight.narrow(1, 0, k);
+  const Tensor flat = of_windows.view({rows, k});
   Chunks(rows, BLOCK).each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
     at::AutoDispatchBelowADInplaceOrView below;
     with_kind(kind, [&](auto known) {
@@ -156,8 +156,7 @@ inline ScoreGradients score_windows_backward(const Tensor& gradient, const Tenso
         to_left_c[i] = dot;
       }
     });
-    Tensor to_windows = slice_rows(flat, begin, end);
-    at::mm_out(to_windows, slice_rows(of_mixed, begin, end), by_mixed);
+    multiply(slice_rows(of_mixed, begin, end), by_mixed, slice_rows(flat, begin, end));
   });
   weights.accumulate_sums(partial, 0);
   return {of_windows, of_left_c};
@@ -194,8 +193,9 @@ struct ScoreWindows : torch::autograd::Function<ScoreWindows> {
     const Tensor &windows = saved[0], &mixed = saved[4];
     const StepGradients step(context, 2);
     const Tensor of_mixed = at::empty_like(mixed);
+    const Factor by_mixed = step.factor(0, saved[2].narrow(1, 0, windows.size(-1)));
     const ScoreGradients of =
-        score_windows_backward(gradients[0].contiguous(), windows, saved[1], saved[2], saved[3], mixed, saved[5],
+        score_windows_backward(gradients[0].contiguous(), windows, saved[1], by_mixed, saved[3], mixed, saved[5],
                                context->saved_data["kind"].toInt(), of_mixed, *step);
     (*step).accumulate(0, of_mixed, windows.view({of_mixed.size(0), -1}));
     variable_list of_inputs(2 + step.weights() + 2);
@@ -259,8 +259,9 @@ struct IntervalScores : torch::autograd::Function<IntervalScores> {
     const variable_list appended = weights.append(left_c.numel(), checkpointing);
     const Tensor &of_mixed = appended[0], windows_ = appended[1].view({left_c.size(0), left_c.size(1), -1});
     make_windows(values, exists, bounds, fractions, reach, windows_, Tensor());
+    const Factor by_mixed = step.factor(0, saved[5].narrow(1, 0, windows_.size(-1)));
     const ScoreGradients of =
-        score_windows_backward(gradients[0].contiguous(), windows_, left_c, saved[5], saved[6], saved[7], saved[8],
+        score_windows_backward(gradients[0].contiguous(), windows_, left_c, by_mixed, saved[6], saved[7], saved[8],
                                context->saved_data["kind"].toInt(), of_mixed, weights, checkpointing);
     std::tie(of_inputs[0], of_inputs[1]) =
         windows_backward(windows_, exists, bounds, fractions, reach, of.windows, gradients[1]);

@@ -72,7 +72,7 @@ inline std::int64_t blocks_of(std::int64_t rows) { return (rows + BLOCK - 1) / B
 // cache. A single-threaded GEMM of one chunk has the same throughput as a multi-threaded GEMM of all rows.
 struct Chunks {
   // The most rows in a chunk; and the number of rows below which one multi-threaded GEMM is faster.
-  static constexpr std::int64_t MOST = 128, FEW = 20;
+  static constexpr std::int64_t MOST = 112, FEW = 20;  // 112 is a multiple of BLOCK and of the rows of a tile (gemm.h)
   std::int64_t rows, size, threads = 1;
 
   // The chunk size is rounded up to a multiple of `multiple`.
@@ -107,11 +107,11 @@ inline bool same_memory(const Tensor& one, const Tensor& two) {
          one.strides().equals(two.strides());
 }
 
-// A thread-local cache of transposed weights. It is valid between enter() and leave(), which the host calls around a
-// forward pass: weights do not change meanwhile, so each is transposed once and not in every step.
+// A thread-local cache of transposed and of packed weights (gemm.h). It is valid between enter() and leave(), which the
+// host calls around a forward pass: weights do not change meanwhile, so each is copied once and not in every step.
 struct WeightCache {
   std::int64_t depth = 0;
-  std::vector<std::pair<Tensor, Tensor>> transposed;
+  std::vector<std::pair<Tensor, Tensor>> transposed, packed;
 
   static WeightCache& of_thread() {
     thread_local WeightCache cache;
@@ -123,7 +123,10 @@ inline void enter() { ++WeightCache::of_thread().depth; }
 
 inline void leave() {
   WeightCache& cache = WeightCache::of_thread();
-  if (cache.depth > 0 && --cache.depth == 0) cache.transposed.clear();
+  if (cache.depth > 0 && --cache.depth == 0) {
+    cache.transposed.clear();
+    cache.packed.clear();
+  }
 }
 
 // Defines the operators enter and leave; every library calls this.

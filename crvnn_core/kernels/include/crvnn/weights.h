@@ -17,6 +17,7 @@
 #include <utility>
 
 #include <crvnn/common.h>
+#include <crvnn/gemm.h>
 
 namespace crvnn {
 
@@ -57,11 +58,8 @@ class DeferredGradients {
   void accumulate(std::size_t matrix, const Tensor& of_outputs, const Tensor& inputs) {
     if (!wanted_) return;
     Tensor& total = totals_[matrix];
-    if (total.defined()) {
-      total.addmm_(of_outputs.t(), inputs);
-    } else {
-      total = at::mm(of_outputs.t(), inputs);
-    }
+    if (!total.defined()) total = at::zeros({of_outputs.size(1), inputs.size(1)}, options_);
+    add_transposed_product(of_outputs, inputs, total);
   }
 
   // Adds partial sums [blocks, m] to the vectors from an offset on.
@@ -168,14 +166,23 @@ struct SharedWeights : torch::CustomClassHolder {
   SharedWeights(const variable_list& weights, c10::intrusive_ptr<WeightGradients> gradients_)
       : shared(ShareWeights::apply(at::TensorList(weights), gradients_)),
         gradients(std::move(gradients_)),
-        nodes_(nodes_of(weights)) {}
+        nodes_(nodes_of(weights)),
+        factors_(weights.size()) {}
 
   variable_list shared;
   c10::intrusive_ptr<WeightGradients> gradients;
 
+  // Returns weight i, or a part of it, as a factor of the products in backward passes; packed once.
+  Factor factor(std::size_t i, const Tensor& weight) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (!factors_[i].values.defined()) factors_[i] = Factor(weight);
+    return factors_[i];
+  }
+
   // Called when the last owner is gone, while shared_weights may still have a weak pointer to this.
   void release_resources() override {
     shared.clear();
+    factors_.clear();
     gradients.reset();
   }
 
@@ -194,6 +201,8 @@ struct SharedWeights : torch::CustomClassHolder {
   }
 
   std::vector<const void*> nodes_;  // the graph of `shared` keeps them alive
+  std::vector<Factor> factors_;
+  std::mutex mutex_;
 };
 
 // Returns whether autograd records operations on these inputs and weights.
@@ -231,6 +240,7 @@ class StepGradients {
   }
   DeferredGradients& operator*() const { return own_ ? *own_ : weights_->gradients->of_pass(); }
   std::size_t weights() const { return weights_->shared.size(); }
+  Factor factor(std::size_t i, const Tensor& weight) const { return weights_->factor(i, weight); }
 
  private:
   c10::intrusive_ptr<SharedWeights> weights_;

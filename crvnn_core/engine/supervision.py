@@ -1,18 +1,20 @@
 """Composition along given trees, with the likelihood of the decisions that build them; and along sampled trees.
 
 A tree is described by the *level* of each of its tokens: the step, from 1, in which the token, with all that has joined
-it, joins its right neighbour. Every pair joins as soon as both its nodes are complete. The last token and padding have
-level 0.
+it, joins its right neighbour. The last token and padding have level 0.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from crvnn_core.engine.checks import expect_shape
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.engine.operations import flagged_rows
 from crvnn_core.engine.results import Results
@@ -24,20 +26,20 @@ from crvnn_core.interfaces import Encoding
 if TYPE_CHECKING:
     from crvnn_core.engine.recursion import Recursion
 
-_LEAST = 1e-6  # probability: of what is less likely the logarithm is bounded
+_LEAST_LIKELIHOOD = 1e-6  # of a decision: below it the loss is constant, so that no gradient is infinite
 
 
 def encode_along(engine: Recursion, inputs: Tensor, mask: Tensor, levels: Tensor, trace: bool) -> Encoding:
     """Encode along the trees that ``levels`` [B, n] describe, with exactly n - 1 compositions of n tokens.
 
-    The host reads from the device once: how many pairs join on each level.
+    Besides the lengths, the host reads from the device once: the levels.
     """
     state = engine.begin(inputs, mask)
     levels = _checked(levels, mask)[:, : max(state.lengths)]
-    results = Results(penalty=0.0, unhalted_only=False)
+    counts = _joins_by_level(levels, state.lengths)
+    depths = [max(count, default=0) for count in counts]
+    results = Results(penalty=0.0, unhalted_only=False)  # one node is left of every sequence
     recorder = Recorder(mask, state.exists.dtype) if trace else None
-    counts = _joins_by_level(levels)  # [B][levels + 1]
-    depths = levels.amax(1).tolist()
     total = state.exists.new_zeros(len(depths))  # of the negative log-likelihood
     decisions = [0] * len(depths)
     rows, sizes = list(range(len(depths))), [length + 2 * state.edge for length in state.lengths]
@@ -53,11 +55,10 @@ def encode_along(engine: Recursion, inputs: Tensor, mask: Tensor, levels: Tensor
         if level > 1 or done:
             state = state.compacted(active, kept, max(sizes))
         joins = state.eligible & (_at_places(levels, state) == level)
-        nll = _surprise(engine, state, joins)
-        total = total.index_add(0, state.batch_index, nll)
+        total = total.index_add(0, state.batch_index, _negative_log_likelihood(engine, state, joins))
         for row, size in zip(rows, sizes, strict=True):
             decisions[row] += size - 2 * state.edge - 1
-        state = _joined(engine, state, joins, sum(counts[row][level] for row in rows))
+        state = _joined(engine, state, joins, flagged_rows(joins, sum(counts[row][level] for row in rows)))
         kept = state.present & ~joins
         if recorder is not None:
             recorder.record(state, joins, kept & state.tokens)
@@ -71,8 +72,10 @@ def encode_along(engine: Recursion, inputs: Tensor, mask: Tensor, levels: Tensor
 def encode_sampled(engine: Recursion, inputs: Tensor, mask: Tensor, noise: float) -> Encoding:
     """Encode along one tree for each sequence, drawn with Gumbel noise on the scores of every step.
 
-    A position joins its right neighbour when its decision on the noisy scores is above 0.5, or when it is the highest
-    of its sequence; of two neighbours the left one does.
+    A position joins its right neighbour if its likelihood under the noisy scores is above 0.5, or the highest of its
+    sequence; of neighbours that would join in the same step only the leftmost does. The levels of the result are those
+    of a tree in which every pair joins as soon as both its nodes are complete. The host reads from the device once a
+    step: how many pairs join.
     """
     state = engine.begin(inputs, mask)
     results = Results(penalty=0.0, unhalted_only=False)
@@ -93,8 +96,9 @@ def encode_sampled(engine: Recursion, inputs: Tensor, mask: Tensor, noise: float
             state = state.compacted(active, kept, max(sizes))
         joins = _sampled_joins(engine, state, noise)
         made = joins.sum(1).tolist()
-        before, state = state, _joined(engine, state, joins, sum(made))
-        _raise(levels, heights, before, flagged_rows(joins, sum(made)))
+        rows = flagged_rows(joins, sum(made))
+        _set_levels(levels, heights, state, rows)
+        state = _joined(engine, state, joins, rows)
         kept = state.present & ~joins
         sizes = [size - joined for size, joined in zip(sizes, made, strict=True)]
     encoding = results.encoding(engine.cell.readout, None)
@@ -103,37 +107,43 @@ def encode_sampled(engine: Recursion, inputs: Tensor, mask: Tensor, noise: float
 
 
 def _sampled_joins(engine: Recursion, state: State, noise: float) -> Tensor:
+    """Which positions join their right neighbour [B, N]: at least one of every sequence, and never two neighbours."""
+    c = _likelihood(engine, state, noise)
+    highest = torch.where(state.eligible, c, -1).argmax(1, keepdim=True)
+    wanted = (c > 0.5).scatter(1, highest, True) & state.eligible
+    return wanted & ~pad(wanted[:, :-1], (1, 0))
+
+
+def _likelihood(engine: Recursion, state: State, noise: float = 0.0) -> Tensor:
+    """The likelihood [B, N] of joining the right neighbour, from the scores and Gumbel noise times ``noise``."""
     near = adjacent(state.present, there := state.present.to(state.exists.dtype))
     scores = engine.score(state, near)
     if noise:
         uniform = torch.rand_like(scores).clamp(1e-9, 1 - 1e-7)
         scores = scores - noise * torch.log(-torch.log(uniform))
-    c = engine.decision.likelihood(scores, near, state.eligible, there) * state.eligible
-    highest = torch.where(state.eligible, c, -1).argmax(1, keepdim=True)
-    wishes = (c > 0.5).scatter(1, highest, True) & state.eligible
-    return wishes & ~pad(wishes[:, :-1], (1, 0))
+    c = engine.decision.likelihood(scores, near, state.eligible, there)
+    expect_shape(engine.decision, "likelihood of decision", c, state.exists.shape)
+    return c.to(state.exists.dtype)
 
 
-def _joined(engine: Recursion, state: State, joins: Tensor, made: int) -> State:
-    """The state after these joins [B, N], ``made`` in all: each parent in place of its right child."""
-    receives = pad(joins[:, :-1], (1, 0))
-    flat = state.nodes.flatten(0, 1)
-    rows = flagged_rows(receives, made)
-    parents = engine.compose(flat.index_select(0, rows - 1), flat.index_select(0, rows))
-    nodes = flat.index_copy(0, rows, parents).view_as(state.nodes)
-    return state.next(nodes, state.exists, receives.to(state.exists.dtype))
-
-
-def _surprise(engine: Recursion, state: State, joins: Tensor) -> Tensor:
-    """The negative log-likelihood [B] of these decisions, summed over the positions that may decide."""
-    near = adjacent(state.present, there := state.present.to(state.exists.dtype))
-    c = engine.decision.likelihood(engine.score(state, near), near, state.eligible, there)
-    likelihood = torch.where(joins, c, 1 - c).clamp(min=_LEAST)
+def _negative_log_likelihood(engine: Recursion, state: State, joins: Tensor) -> Tensor:
+    """Of these decisions [B, N], summed over the eligible positions of each sequence: [B]."""
+    c = _likelihood(engine, state)
+    likelihood = torch.where(joins, c, 1 - c).clamp(min=_LEAST_LIKELIHOOD)
     return -(torch.log(likelihood) * state.eligible).sum(1)
 
 
-def _raise(levels: Tensor, heights: Tensor, state: State, rows: Tensor) -> None:
-    """Note the joins of these rows [m] with those behind them: the level of each, and how high the parent is."""
+def _joined(engine: Recursion, state: State, joins: Tensor, rows: Tensor) -> State:
+    """The state after these joins [B, N], which are in these ``rows`` [m]: each parent in place of its right child."""
+    flat = state.nodes.flatten(0, 1)
+    parents = engine.compose(flat.index_select(0, rows), flat.index_select(0, rows + 1))
+    nodes = flat.index_copy(0, rows + 1, parents).view_as(state.nodes)
+    left_c = pad(joins[:, :-1], (1, 0)).to(state.exists.dtype)
+    return state.next(nodes, state.exists, left_c)
+
+
+def _set_levels(levels: Tensor, heights: Tensor, state: State, rows: Tensor) -> None:
+    """Set the levels of the tokens in these rows [m] of a state, which join what is behind them, and the heights."""
     batch = state.batch_index[rows // state.place.shape[1]]
     place = state.place.flatten()
     left, right = place[rows], place[rows + 1]
@@ -148,9 +158,30 @@ def _at_places(levels: Tensor, state: State) -> Tensor:
     return levels.index_select(0, state.batch_index).gather(1, places)
 
 
-def _joins_by_level(levels: Tensor) -> list[list[int]]:
-    counts = levels.new_zeros(len(levels), int(levels.max()) + 1)
-    return counts.scatter_add(1, levels, torch.ones_like(levels)).tolist()
+def _joins_by_level(levels: Tensor, lengths: Sequence[int]) -> list[Counter[int]]:
+    """How many pairs of each sequence join on each level."""
+    counts = []
+    for row, (found, length) in enumerate(zip(levels.tolist(), lengths, strict=True)):
+        joining, rest = found[: length - 1], found[length - 1 :]
+        if any(rest) or min(joining, default=1) < 1 or _neighbours_join_at_once(joining):
+            raise InputError(
+                f"the levels of sequence {row} describe no tree: {found[:length]}. They are above 0, but 0 at the last "
+                "token and at padding; a token and its right neighbour cannot join theirs in the same step"
+            )
+        counts.append(Counter(joining))
+    return counts
+
+
+def _neighbours_join_at_once(levels: list[int]) -> bool:
+    """Whether two tokens have the same level and all between them a lower one, so that they are neighbours by then."""
+    higher: list[int] = []  # levels of tokens to the left that are still there, falling
+    for level in levels:
+        while higher and higher[-1] < level:
+            higher.pop()
+        if higher and higher[-1] == level:
+            return True
+        higher.append(level)
+    return False
 
 
 def _checked(levels: Tensor, mask: Tensor) -> Tensor:

@@ -139,6 +139,8 @@ class Model(nn.Module):
         """
         if hard:
             expect_hard_inference(self.encoder, type(self.encoder).__name__)
+        if levels is not None:
+            expect_tree_supervision(self.encoder)
         options: list[dict[str, Any]] = [{"trace": trace} for _ in batch.sequences]
         for place, option in enumerate(options):
             option |= {"hard": True} if hard else {}
@@ -147,10 +149,7 @@ class Model(nn.Module):
             self.encoder(self._vectors(tokens), tokens.mask, **option)
             for tokens, option in zip(batch.sequences, options, strict=True)
         )
-        for encoding in encodings:
-            if not isinstance(encoding, Encoding):
-                kinds = f"{type(self.encoder).__name__} returned a {type(encoding).__name__}"
-                raise ContractError(f"encoder {kinds}, not an Encoding", "encoder")
+        self._expect(encodings, "decision_loss" if levels is not None else "vector")
         return self._output(encodings)
 
     @torch.no_grad()
@@ -159,17 +158,28 @@ class Model(nn.Module):
 
         :param noise: by which Gumbel noise on the scores is multiplied.
         """
+        expect_tree_supervision(self.encoder)
         was_training = self.training
         self.eval()
         try:
-            return self._output(
-                tuple(
-                    self.encoder.sample(self._vectors(tokens), tokens.mask, noise)
-                    for tokens in batch.sequences
-                )
+            encodings = tuple(
+                self.encoder.sample(self._vectors(tokens), tokens.mask, noise) for tokens in batch.sequences
             )
+            self._expect(encodings, "levels")
+            return self._output(encodings)
         finally:
             self.train(was_training)
+            torch.clear_autocast_cache()  # some versions of torch would reuse weights cast without gradients
+
+    def _expect(self, encodings: tuple[Encoding, ...], name: str) -> None:
+        """Refuse what the encoder returned if it is no ``Encoding``, or has nothing of this name."""
+        for encoding in encodings:
+            if not isinstance(encoding, Encoding):
+                kinds = f"{type(self.encoder).__name__} returned a {type(encoding).__name__}"
+                raise ContractError(f"encoder {kinds}, not an Encoding", "encoder")
+            if getattr(encoding, name) is None:
+                kind = type(self.encoder).__name__
+                raise ContractError(f"encoder {kind} returned an Encoding without {name}", "encoder")
 
     def _vectors(self, tokens: Tokens) -> Tensor:
         inputs: Tensor = self.dropout(self.project(self.embed(tokens.ids)))
@@ -205,4 +215,13 @@ def expect_hard_inference(encoder: Encoder, name: str) -> None:
         raise CrvnnError(
             f"the encoder '{name}' offers no hard inference; an encoder offers it by setting "
             "'hard_inference = True' and taking 'hard' in its forward"
+        )
+
+
+def expect_tree_supervision(encoder: Encoder) -> None:
+    """Refuse to compose along given or sampled trees with an encoder that does not declare it."""
+    if not encoder.tree_supervision:
+        raise CrvnnError(
+            f"the encoder {type(encoder).__name__} cannot compose along given trees; an encoder offers it by setting "
+            "'tree_supervision = True', taking 'levels' in its forward and defining 'sample'"
         )

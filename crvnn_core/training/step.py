@@ -121,7 +121,8 @@ class Stepper:
             counted = len(group) if mine else 0
             waiting = number < len(groups) and self.fabric.world_size > 1
             with self.fabric.no_backward_sync(self.wrapped_model, enabled=waiting):
-                loss, output = self.objective.loss(self.model, self.wrapped_model, batch, members)
+                with self.fabric.autocast():  # for what the objective computes without the wrapped model
+                    loss, output = self.objective.loss(self.model, self.wrapped_model, batch, members)
                 # DDP averages over processes, so each one counts for its share of the whole batch.
                 self.fabric.backward(loss * (counted * self.fabric.world_size / len(examples)))
             right = (output.logits.argmax(-1) == batch.labels).sum()

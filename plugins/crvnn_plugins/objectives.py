@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from textwrap import shorten
 
 import torch
 from torch import Tensor
 
 from crvnn_core import Batch, CrvnnError, Example, Model, Objective, Task, Tokens
-from crvnn_core.inference.model import Output
+from crvnn_core.inference.model import Output, expect_tree_supervision
+from crvnn_core.precision import at_least_float32
+from crvnn_core.trees import Tree
 from crvnn_core.trees.levels import levels_of
 
 
@@ -29,26 +33,26 @@ class AlongTrees(Objective):
     """
 
     def __init__(self, decisions: float = 1.0) -> None:
-        if decisions < 0:
-            raise ValueError(f"decisions cannot be negative, got {decisions}")
+        _expect_weight("decisions", decisions)
         self.decisions = decisions
 
     def expect(self, model: Model) -> None:
-        if not model.encoder.tree_supervision:
-            raise CrvnnError(
-                f"the decisions of the encoder {type(model.encoder).__name__} cannot be supervised; an encoder "
-                "offers it by setting 'tree_supervision = True'. Train it with the objective 'labels'."
-            )
+        try:
+            expect_tree_supervision(model.encoder)
+        except CrvnnError as error:
+            raise CrvnnError(f"{error}. The objective 'labels' trains every encoder.") from None
 
     def along(
-        self, forward: Callable[..., Output], batch: Batch, levels: Sequence[Tensor], learnt: Tensor
+        self, forward: Callable[..., Output], batch: Batch, levels: Sequence[Tensor], supervised: Tensor
     ) -> tuple[Tensor, Output]:
-        """The loss along trees, and the output; decisions count where an example is ``learnt`` [B] (1 or 0)."""
+        """The loss along trees, and the output; decisions count where an example is ``supervised`` [B] (1 or 0)."""
         output = forward(batch, levels=levels)
         loss = output.loss(batch.labels)
         for encoding in output.encodings:
             assert encoding.decision_loss is not None
-            loss = loss + self.decisions * (encoding.decision_loss * learnt).mean() / len(output.encodings)
+            loss = loss + self.decisions * (encoding.decision_loss * supervised).mean() / len(
+                output.encodings
+            )
         return loss, output
 
 
@@ -65,28 +69,33 @@ class GoldTrees(AlongTrees):
     def loss(
         self, model: Model, forward: Callable[..., Output], batch: Batch, examples: Sequence[Example]
     ) -> tuple[Tensor, Output]:
-        trees = [self.task.gold(example) for example in examples]
-        if any(tree is None for row in trees for tree in row):
-            raise CrvnnError(
-                "the task has no gold tree for some examples; train with the objective 'labels' or 'self-training'"
-            )
-        columns = zip(*trees, strict=True)
+        columns = zip(*map(self._trees, examples), strict=True)  # one for each sequence of a pair
         levels = [
-            levels_of([tree for tree in column if tree is not None], tokens.mask)
-            for column, tokens in zip(columns, batch.sequences, strict=True)
+            levels_of(trees, tokens.mask) for trees, tokens in zip(columns, batch.sequences, strict=True)
         ]
         return self.along(forward, batch, levels, torch.ones_like(batch.labels))
 
+    def _trees(self, example: Example) -> list[Tree]:
+        trees = []
+        for sequence, tree in zip(example.sequences, self.task.gold(example), strict=True):
+            if tree is None:
+                raise CrvnnError(
+                    f"the task {type(self.task).__name__} has no gold tree of '{shorten(' '.join(sequence), 60)}'. "
+                    "The objectives 'labels' and 'self-training' need none."
+                )
+            trees.append(tree)
+        return trees
+
 
 class SelfTraining(AlongTrees):
-    """Samples trees, and learns from the one along which the label is most likely. No gold tree is used.
+    """Samples trees, and trains along the one along which the label is most likely. No gold tree is used.
 
-    This is hard expectation maximisation over trees, estimated from samples: the cell learns along the best tree of
-    several, and where the answer along it is right, the decisions learn to build it.
+    This is hard expectation maximisation over trees, estimated from samples: the cell and the head are trained along
+    the best of several trees, and where the label is likely enough along it, the decisions are supervised on it.
 
     :param samples: trees for each example.
     :param noise: by which Gumbel noise on the scores is multiplied when a tree is sampled.
-    :param confidence: decisions learn from trees along which the label has at least this probability.
+    :param confidence: decisions are supervised on trees along which the label has at least this probability.
     :param decisions: weight of the decisions.
     """
 
@@ -96,8 +105,7 @@ class SelfTraining(AlongTrees):
         super().__init__(decisions)
         if samples < 1:
             raise ValueError(f"samples must be at least 1, not {samples}")
-        if noise < 0:
-            raise ValueError(f"noise cannot be negative, got {noise}")
+        _expect_weight("noise", noise)
         if not 0 <= confidence <= 1:
             raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
         self.samples, self.noise, self.confidence = samples, noise, confidence
@@ -106,23 +114,22 @@ class SelfTraining(AlongTrees):
         self, model: Model, forward: Callable[..., Output], batch: Batch, examples: Sequence[Example]
     ) -> tuple[Tensor, Output]:
         sampled = model.sample(_repeated(batch, self.samples), self.noise)
-        chances = sampled.logits.softmax(-1).view(self.samples, len(batch.labels), -1)
-        right = chances.gather(2, batch.labels.expand(self.samples, -1).unsqueeze(2)).squeeze(
-            2
-        )  # [samples, B]
-        highest, best = right.max(0)
-        rows = best * len(batch.labels) + torch.arange(len(best), device=best.device)
-        levels = [_expect_levels(encoding.levels)[rows] for encoding in sampled.encodings]
-        return self.along(forward, batch, levels, (highest >= self.confidence).to(right.dtype))
+        probabilities = at_least_float32(sampled.logits).softmax(-1).view(self.samples, len(examples), -1)
+        index = batch.labels.expand(self.samples, -1).unsqueeze(2)
+        highest, best = probabilities.gather(2, index).squeeze(2).max(0)  # over the samples: [B] each
+        rows = best * len(examples) + torch.arange(len(examples), device=best.device)
+        levels = [encoding.levels[rows] for encoding in sampled.encodings if encoding.levels is not None]
+        return self.along(forward, batch, levels, (highest >= self.confidence).to(highest.dtype))
 
 
 def _repeated(batch: Batch, times: int) -> Batch:
+    """The batch, ``times`` over: row i of the batch is in the rows i, B + i, 2 B + i, ..."""
     sequences = tuple(
         Tokens(tokens.ids.repeat(times, 1), tokens.mask.repeat(times, 1)) for tokens in batch.sequences
     )
     return Batch(sequences, batch.labels.repeat(times))
 
 
-def _expect_levels(levels: Tensor | None) -> Tensor:
-    assert levels is not None, "an encoder's sample() gives levels"
-    return levels
+def _expect_weight(name: str, value: float) -> None:
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be at least 0 and finite, not {value}")

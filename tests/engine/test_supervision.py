@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from crvnn_core import InputError, Recursion, Tree
-from crvnn_core.testing.parts import plain_parts
+from crvnn_core import ContractError, InputError, Recursion, Tree
+from crvnn_core.testing.parts import PlainDecision, plain_parts
 from crvnn_core.trees.extraction import trees_of
 from crvnn_core.trees.levels import levels_of, tree_along
 
@@ -127,6 +127,73 @@ def test_a_tree_without_noise_does_not_depend_on_the_batch(batch):
         alone = engine.sample(inputs[row : row + 1, :n], mask[row : row + 1, :n], 0.0)
         assert alone.levels[0].tolist() == together.levels[row, :n].tolist()
         torch.testing.assert_close(alone.vector[0], together.vector[row])
+
+
+def test_steps_in_which_nothing_joins_change_no_vector(batch):
+    trees, inputs, mask = batch
+    levels = levels_of(trees, mask)
+    for engine in (engine_of(), engine_of().float()):
+        inputs = inputs.to(engine.start.dtype)
+        late = engine(inputs, mask, levels=3 * levels)
+        torch.testing.assert_close(late.vector, engine(inputs, mask, levels=levels).vector)
+        assert late.steps.tolist() == (3 * levels.amax(1)).tolist()
+
+
+def test_sequences_of_one_token_have_no_decisions():
+    engine, inputs = engine_of(), torch.randn(3, 2, WIDTH, dtype=torch.double)
+    mask = torch.tensor([[True, False]] * 3)
+    sampled = engine.sample(inputs, mask, 1.0)
+    assert not sampled.levels.any()
+    encoding = engine(inputs, mask, levels=sampled.levels, trace=True)
+    torch.testing.assert_close(encoding.vector, engine(inputs, mask).vector)
+    assert encoding.decision_loss.tolist() == [0, 0, 0]
+
+
+def test_decisions_that_are_certainly_wrong_have_a_finite_loss_and_gradient(batch):
+    trees, inputs, mask = batch
+    engine = engine_of()
+    with torch.no_grad():
+        engine.scorer.score.weight.mul_(1e4)
+    loss = engine(inputs, mask, levels=levels_of(trees, mask)).decision_loss
+    loss.sum().backward()
+    assert loss.isfinite().all()
+    assert 1 < loss.max() < 14  # -log(1e-6) is 13.8
+    assert engine.scorer.score.weight.grad.isfinite().all()
+
+
+def test_both_kinds_of_composition_work_under_autocast(batch):
+    trees, inputs, mask = batch
+    engine = engine_of().float()
+    levels = levels_of(trees, mask)
+    exact = engine(inputs.float(), mask, levels=levels)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        encoding = engine(inputs.bfloat16(), mask, levels=levels)
+        sampled = engine.sample(inputs.bfloat16(), mask, 0.0)
+    assert encoding.decision_loss.dtype == torch.float32
+    torch.testing.assert_close(encoding.decision_loss, exact.decision_loss, atol=0.05, rtol=0.05)
+    torch.testing.assert_close(encoding.vector.float(), exact.vector, atol=0.05, rtol=0.05)
+    assert sampled.levels[0, :6].all()
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [[1, 1, 2, 0], [1, 2, 0, 0], [1, 2, 3, 4], [-1, 1, 2, 0], [2, 1, 2, 0]],
+    ids=["neighbours", "a token too few", "the last token", "negative", "neighbours later"],
+)
+def test_levels_that_describe_no_tree_are_refused_with_the_sequence(levels):
+    inputs, mask = torch.randn(2, 4, WIDTH, dtype=torch.double), torch.ones(2, 4, dtype=torch.bool)
+    with pytest.raises(InputError, match="the levels of sequence 1 describe no tree"):
+        engine_of()(inputs, mask, levels=torch.tensor([[1, 2, 1, 0], levels]))
+
+
+def test_a_likelihood_of_another_shape_names_the_decision(batch):
+    class Wrong(PlainDecision):
+        def likelihood(self, scores, near, eligible, exists):
+            return scores[:, 1:]
+
+    _, inputs, mask = batch
+    with pytest.raises(ContractError, match="likelihood of decision Wrong returned the shape"):
+        engine_of(decision=Wrong()).sample(inputs, mask, 1.0)
 
 
 def test_levels_of_another_shape_are_refused(batch):

@@ -120,6 +120,30 @@ def test_what_an_optimizer_refuses_is_reported_beside_the_other_problems(catalog
     assert len(caught.value.problems) == 2
 
 
+def test_an_objective_that_does_not_fit_the_encoder_is_reported_beside_the_other_problems(catalog):
+    sets = [
+        *SMALL,
+        "model.encoder=lstm",
+        "training.objective=self-training",
+        "training.optimizer.learning_rate=-1.0",
+    ]
+    with pytest.raises(SpecError) as caught:
+        assemble(read_spec(catalog, sets=sets), catalog)
+    optimizer, objective = caught.value.problems
+    assert "learning_rate" in str(optimizer)
+    assert objective.where == "--set training.objective=self-training"
+    assert "cannot compose along given trees" in objective.what
+    assert "The objective 'labels' trains every encoder." in objective.what
+
+
+def test_settings_that_an_objective_refuses_are_reported_with_its_place_in_the_spec(catalog):
+    sets = [*SMALL, "training.objective=self-training", "training.objective.samples=0"]
+    with pytest.raises(
+        SpecError, match=r"objective 'self-training' \(crvnn \S+\): samples must be at least 1"
+    ):
+        assemble(read_spec(catalog, sets=sets), catalog)
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [

@@ -1,0 +1,187 @@
+"""Objectives: the labels alone, the best of sampled trees, and gold trees."""
+
+import pytest
+import torch
+
+from crvnn_core import CrvnnError, Encoding, Example, Recursion, train
+from crvnn_core.inference.model import Head, Model, TokenVectors
+from crvnn_core.testing.parts import LetterTask, plain_parts
+from crvnn_core.training.data import collate
+from crvnn_core.trees.levels import tree_along
+from crvnn_plugins.objectives import GoldTrees, Labels, SelfTraining
+from small import Averaging, Letters, variant
+from training_runs import assert_same_run, stopped_after
+
+WIDTH = 6
+TASK = LetterTask()
+
+
+class PairTask(LetterTask):
+    """Two texts an example, of different lengths."""
+
+    arity = 2
+
+    def examples(self, split, seed):
+        rows = list(super().examples(split, seed))
+        for one, two in zip(rows, rows[::-1], strict=True):
+            yield Example((*one.sequences, *two.sequences), one.label)
+
+
+def setting(task=TASK):
+    """A model, a batch and its examples."""
+    torch.manual_seed(0)
+    encoder = Recursion(WIDTH, **plain_parts(WIDTH))
+    embed = TokenVectors(torch.randn(len(task.vocabulary), WIDTH), trainable=True)
+    model = Model(task.vocabulary, embed, encoder, Head(WIDTH, 2, arity=task.arity), width=WIDTH)
+    examples = list(task.examples("train", 0))
+    return model, collate(examples, model.vocabulary), examples
+
+
+def loss_and_levels(objective, model, batch, examples, seed=0):
+    """The loss of an objective, and the levels of the trees that the model composed along."""
+    given = []
+
+    def forward(batch, levels=None):
+        given.append(levels)
+        return model(batch, levels=levels)
+
+    torch.manual_seed(seed)
+    loss, _ = objective.loss(model, forward, batch, examples)
+    return loss, given[0]
+
+
+def label_probabilities(model, batch, levels):
+    """The probability [B] of every label when the model composes along these trees."""
+    logits = model(batch, levels=levels).logits
+    return logits.softmax(-1).gather(1, batch.labels.unsqueeze(1)).squeeze(1).detach()
+
+
+def test_labels_give_the_loss_of_the_output():
+    model, batch, examples = setting()
+    loss, levels = loss_and_levels(Labels(), model, batch, examples)
+    assert levels is None
+    assert torch.equal(loss, model(batch).loss(batch.labels))
+
+
+@pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
+def test_self_training_takes_the_sampled_tree_along_which_the_label_is_most_likely(task):
+    model, batch, examples = setting(task)
+    _, chosen = loss_and_levels(SelfTraining(samples=3, noise=4.0), model, batch, examples)
+    torch.manual_seed(0)  # the same samples again
+    many = collate(examples * 3, model.vocabulary)
+    sampled = [encoding.levels for encoding in model.sample(many, 4.0).encodings]
+    chances = label_probabilities(model, many, sampled).view(3, -1)
+    assert chances[:, 0].unique().numel() > 1  # else there is no choice
+    for row, best in enumerate(chances.argmax(0).tolist()):
+        for levels, candidates in zip(chosen, sampled, strict=True):
+            assert levels[row].tolist() == candidates[best * len(examples) + row].tolist()
+    torch.testing.assert_close(label_probabilities(model, batch, chosen), chances.amax(0))
+
+
+@pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
+def test_its_loss_is_that_of_the_labels_and_of_the_decisions_from_confidence_on(task):
+    model, batch, examples = setting(task)
+    _, levels = loss_and_levels(SelfTraining(confidence=0.0), model, batch, examples)
+    output = model(batch, levels=levels)
+    decisions = torch.stack([encoding.decision_loss for encoding in output.encodings]).mean(0)  # [B]
+    chances = label_probabilities(model, batch, levels)
+    confidence = chances.sort().values[1:3].mean().item()  # between the second and the third of four
+    loss, _ = loss_and_levels(SelfTraining(confidence=confidence, decisions=0.5), model, batch, examples)
+    wanted = output.loss(batch.labels) + 0.5 * (decisions * (chances > confidence)).mean()
+    torch.testing.assert_close(loss, wanted)
+
+
+def test_below_the_confidence_no_gradient_reaches_the_scorer():
+    model, batch, examples = setting()
+    loss, _ = loss_and_levels(SelfTraining(confidence=1.0), model, batch, examples)
+    loss.backward()
+    assert not model.encoder.scorer.score.weight.grad.any()
+    assert model.encoder.cell.compose.weight.grad.any()
+
+
+def test_under_autocast_sampling_takes_no_gradient_away():
+    model, batch, examples = setting()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, _ = loss_and_levels(SelfTraining(confidence=0.0), model, batch, examples)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+
+@pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
+def test_gold_trees_are_composed_along(task):
+    model, batch, examples = setting(task)
+    loss, levels = loss_and_levels(GoldTrees(task, decisions=2.0), model, batch, examples)
+    for place, found in enumerate(levels):
+        for example, row in zip(examples, found.tolist(), strict=True):
+            assert tree_along(row, example.sequences[place]).same(task.gold(example)[place])
+    output = model(batch, levels=levels)
+    decisions = torch.stack([encoding.decision_loss for encoding in output.encodings]).mean()
+    torch.testing.assert_close(loss, output.loss(batch.labels) + 2.0 * decisions)
+
+
+def test_an_example_without_a_gold_tree_is_named_with_what_to_do():
+    model, batch, examples = setting()
+    with pytest.raises(CrvnnError) as caught:
+        loss_and_levels(GoldTrees(Letters()), model, batch, examples)
+    assert str(caught.value) == (
+        "the task Letters has no gold tree of 'a b c d a'. The objectives 'labels' and 'self-training' need none."
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"samples": 0}, "samples must be at least 1, not 0"),
+        ({"noise": -1.0}, r"noise must be at least 0 and finite, not -1\.0"),
+        ({"noise": float("inf")}, "noise must be at least 0 and finite, not inf"),
+        ({"confidence": 1.5}, r"confidence must lie between 0 and 1, not 1\.5"),
+        ({"decisions": float("nan")}, "decisions must be at least 0 and finite, not nan"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        SelfTraining(**settings)
+
+
+def test_an_encoder_that_cannot_compose_along_trees_is_refused_with_what_to_do():
+    model, batch, _ = setting()
+    model.encoder = Averaging(WIDTH)
+    message = r"the encoder Averaging cannot compose along given trees; .*'labels' trains every encoder\."
+    with pytest.raises(CrvnnError, match=message):
+        SelfTraining().expect(model)
+    for call in (lambda: model.sample(batch, 1.0), lambda: model(batch, levels=[])):
+        with pytest.raises(CrvnnError, match="cannot compose along given trees"):
+            call()
+
+
+def test_an_encoding_without_what_was_asked_for_names_the_encoder():
+    class Forgetful(Averaging):
+        tree_supervision = True
+
+        def sample(self, inputs, mask, noise) -> Encoding:
+            return self(inputs, mask)
+
+    model, batch, _ = setting()
+    model.encoder = Forgetful(WIDTH)
+    with pytest.raises(CrvnnError, match="encoder Forgetful returned an Encoding without levels"):
+        model.sample(batch, 1.0)
+
+
+SELF_TRAINING = ("training.objective=self-training", "training.save_every=2", "model.input_dropout=0.2")
+
+
+def test_self_training_resumes_to_the_same_bits(tmp_path):
+    train(variant(*SELF_TRAINING), tmp_path / "whole")
+    stopped_after(5, tmp_path / "run", *SELF_TRAINING)
+    train(variant(*SELF_TRAINING), tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("sets", [("task=pairs",), ("training.precision=bf16-mixed",)], ids=" ".join)
+def test_self_training_trains_the_scorer(sets):
+    assembly = variant(*sets, "training.objective=self-training", "training.objective.confidence=0.0")
+    before = {name: p.detach().clone() for name, p in assembly.model.encoder.scorer.named_parameters()}
+    train(assembly, evaluate_splits=[])
+    after = dict(assembly.model.encoder.scorer.named_parameters())
+    assert [name for name in before if torch.equal(before[name], after[name])] == []

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
 from crvnn_core.host.component import Component
+from crvnn_core.interfaces import Decision
 from crvnn_core.testing.common import (
     UNSAVED,
     build,
@@ -91,6 +92,36 @@ def check_decision_saturates_only_if_declared(component: Component) -> None:
     if not decision.can_saturate:
         chosen = decision(scores, near, eligible, exists)[eligible]
         assert bool(((chosen > 0) & (chosen < 1)).all()), "c is exactly 0 or 1, though can_saturate is false"
+
+
+def check_decision_likelihood_is_a_probability(component: Component) -> None:
+    """The likelihood lies in [0, 1], and is 0 where a position is not eligible."""
+    scores, near, eligible, exists = _inputs()
+    decision = build(component)
+    for scale in (1.0, 50.0):
+        likelihood = decision.likelihood(scale * scores, near, eligible, exists)
+        assert likelihood.shape == scores.shape, (
+            f"likelihood: expected {list(scores.shape)}, got {list(likelihood.shape)}"
+        )
+        finite(likelihood, "the likelihood")
+        low, high = likelihood.min().item(), likelihood.max().item()
+        assert 0 <= low <= high <= 1, f"likelihoods are between {low:.3g} and {high:.7f}"
+        assert not likelihood[~eligible].any(), "an ineligible position has a likelihood above 0"
+
+
+def check_decision_likelihood_has_a_gradient(component: Component) -> None:
+    """A likelihood of its own has a gradient for scores of 6 and -6, where c may be saturated."""
+    scores, near, eligible, exists = _inputs()
+    decision = build(component)
+    if type(decision).likelihood is Decision.likelihood:
+        return
+    leaf = (6 * scores.sign()).requires_grad_()
+    weights = random(*scores.shape, seed=3).sigmoid()  # else what two positions share would cancel
+    loss = (decision.likelihood(leaf, near, eligible, exists) * weights).sum()
+    assert loss.requires_grad, "the likelihood has no gradient"
+    (gradient,) = torch.autograd.grad(loss, leaf)
+    finite(gradient, "the gradient of the likelihood")
+    assert bool(gradient[eligible].all()), "the likelihood has no gradient for scores of 6 and -6"
 
 
 def check_decision_follows_the_scores(component: Component) -> None:
@@ -203,6 +234,8 @@ DECISION_CHECKS = (
     check_decision_leaves_the_ineligible_alone,
     check_decision_gradient_vanishes_if_declared,
     check_decision_saturates_only_if_declared,
+    check_decision_likelihood_is_a_probability,
+    check_decision_likelihood_has_a_gradient,
     check_decision_follows_the_scores,
     check_decision_treats_each_sequence_alone,
     check_decision_ignores_padding,

@@ -24,6 +24,7 @@ from crvnn_core.testing.common import (
     same_on_every_call,
     saved_and_loaded,
 )
+from crvnn_core.testing.contracts.tree_supervision import SUPERVISION_CHECKS
 from crvnn_core.testing.parts import plain_parts
 
 
@@ -287,6 +288,7 @@ ENCODER_CHECKS = (
     check_encoder_infers_hard_without_gradients,
     check_encoder_infers_hard_along_one_tree,
     check_encoder_shows_neighbours_as_probabilities,
+    *SUPERVISION_CHECKS,
     check_encoder_runs_on_any_device,
     check_encoder_works_under_autocast,
     check_encoder_is_deterministic,

@@ -92,6 +92,14 @@ class UndeclaredSaturation(UndeclaredGradient):
     can_saturate = False
 
 
+def with_likelihood(likelihood):
+    class Faulty(PlainDecision):
+        def likelihood(self, scores, near, eligible, exists):
+            return likelihood(scores, eligible)
+
+    return Faulty
+
+
 def test_a_plain_decision_satisfies_the_contract():
     assert failures("decision", PlainDecision) == []
 
@@ -118,6 +126,21 @@ FAULTY = [
         "decision_ignores_positions_that_are_gone",
         RowSoftmax,
         "positions that have e = 0, which still compete",
+    ),
+    (
+        "decision_likelihood_is_a_probability",
+        with_likelihood(lambda u, may: u * may),
+        "likelihoods are between -",
+    ),
+    (
+        "decision_likelihood_is_a_probability",
+        with_likelihood(lambda u, may: torch.sigmoid(u)),
+        "an ineligible position has a likelihood above 0",
+    ),
+    (
+        "decision_likelihood_has_a_gradient",
+        with_likelihood(lambda u, may: (1.2 * torch.sigmoid(u) - 0.1).clamp(0, 1) * may),
+        "no gradient for scores of 6 and -6",
     ),
     ("decision_follows_the_scores", decision(lambda u, may: sigmoid(-u, may)), "c falls while u rises"),
     ("decision_follows_the_scores", decision(lambda u, may: 0.5 * may), "c does not depend on u"),

@@ -6,7 +6,7 @@ from torch import nn
 
 from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
 from contract_faults import nan_in_half_precision, noisy, on_the_cpu, with_live_setting, with_unused_parameter
-from crvnn_core import Encoder, Encoding, checked_lengths
+from crvnn_core import Encoder, Encoding, Recursion, checked_lengths
 from crvnn_core.engine.trace import Trace
 
 #: Settings away from the defaults: the component's name, and what is set.
@@ -166,6 +166,26 @@ class ShortLimit(GreedyEncoder):
         return length // 2
 
 
+class SoftAlongTrees(Recursion):
+    """Ignores the trees that it is given."""
+
+    def forward(self, inputs, mask, *, trace=False, hard=False, levels=None):
+        return super().forward(inputs, mask, trace=trace, hard=hard)
+
+
+class AlwaysNoisy(Recursion):
+    def sample(self, inputs, mask, noise):
+        return super().sample(inputs, mask, noise + 5.0)
+
+
+class DetachedLoss(Recursion):
+    def forward(self, inputs, mask, *, trace=False, hard=False, levels=None):
+        encoding = super().forward(inputs, mask, trace=trace, hard=hard, levels=levels)
+        if levels is not None:
+            encoding.decision_loss = encoding.decision_loss.detach()
+        return encoding
+
+
 def test_a_plain_encoder_satisfies_the_contract():
     assert failures("encoder", MeanEncoder) == []
 
@@ -177,6 +197,9 @@ FAULTY = [
     ("encoder_infers_hard_alone_as_in_a_batch", HardOverTheBatch, "the vector of sequence 0"),
     ("encoder_infers_hard_without_gradients", HardByGradient, "does not require grad"),
     ("encoder_infers_hard_along_one_tree", HardWithSoftTrace, "c of hard inference is neither 0 nor 1"),
+    ("encoder_composes_along_sampled_trees", SoftAlongTrees, "composed along the sampled trees: differs"),
+    ("encoder_samples_one_tree_without_noise", AlwaysNoisy, "a second call without noise gives other trees"),
+    ("encoder_supervises_its_decisions", DetachedLoss, "decision_loss has no gradient"),
     (
         "encoder_shows_neighbours_as_probabilities",
         with_neighbours(lambda left, right: (left, right[:, :-1])),

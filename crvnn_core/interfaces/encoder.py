@@ -26,7 +26,7 @@ class Encoding:
     #: From an encoder with a structure of its own, when a trace is asked for: for each sequence of n tokens the
     #: positions 0 ... n - 2 in the order in which what ends there joins what is to its right.
     joins: Sequence[Sequence[int]] | None = None
-    #: From ``sample``, the trees that were composed along; as ``levels`` below.
+    #: From ``sample``, the trees that were composed along: ``levels`` [B, n] as ``Encoder.forward`` takes them.
     levels: Tensor | None = None
     #: When composing along given trees: the mean negative log-likelihood [B] of the decisions that build them.
     decision_loss: Tensor | None = None
@@ -73,7 +73,7 @@ class Encoder(Part):
     def sample(self, inputs: Tensor, mask: Tensor, noise: float) -> Encoding:
         """Compose along one random tree for each sequence, without gradients; ``levels`` of the result are the trees.
 
-        :param noise: by which Gumbel noise on the scores is multiplied; with 0 the tree is the most likely one.
+        :param noise: by which Gumbel noise on the scores is multiplied; with 0 the tree is not random.
         """
         raise NotImplementedError(f"{type(self).__name__} samples no trees")
 

@@ -25,10 +25,17 @@ def test_a_profile_tells_forward_from_backward_in_every_slot(contenders):
         assert slots[slot].backward > 0
     assert slots["halting"].backward == 0
     assert sum(share.seconds for share in found.slots) == pytest.approx(found.seconds)
+    assert sum(len(module._forward_hooks) for module in model.modules()) == hooks
+
+
+def test_a_profile_counts_the_matrix_products_of_torch(contenders):
+    model = contenders.build("crvnn-torch").train()
+    (group,) = samples_of(Range(12, 20), 1, 1, seed=0)
+    found = profile_step(model, [collate(group, model.vocabulary)])
+    cell = next(share for share in found.slots if share.name == "cell")
     products = sum(share.calls for share in found.operations if share.name in PRODUCTS)
     # Two of the cell and one of the scorer, and one gradient of each; those of weights are made together.
-    assert products >= 2 * 3 * slots["cell"].calls
-    assert sum(len(module._forward_hooks) for module in model.modules()) == hooks
+    assert products >= 2 * 3 * cell.calls
 
 
 def test_the_profile_is_shown_as_two_tables():

@@ -113,7 +113,7 @@ def test_a_copy_of_a_run_says_nothing_new_and_this_is_said(made, small_catalog):
 def test_an_installed_model_is_compared_by_its_name(small_catalog):
     found = compare(read_runs(["listops", "listops-guided"], small_catalog))
     assert [variant.name for variant in found.variants] == ["listops", "listops-guided"]
-    assert found.differences["model.width"] == (64, 128)
+    assert found.differences["model.decision.stretch"] == (1.0, 0.1)
 
 
 # Settings that differ.

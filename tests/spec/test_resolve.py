@@ -329,6 +329,7 @@ def test_the_defaults_are_what_plug_ins_say():
         crvnn_scorers=[Component("linear", plain)],
         crvnn_decisions=[Component("soft", plain)],
         crvnn_haltings=[Component("late", plain)],
+        crvnn_objectives=[Component("surprise", plain, default=True)],
         crvnn_optimizers=[Component("sgd", lambda params, rate=0.5: None, default=True)],
         crvnn_observers=[Component("loud", plain, default=True), Component("calm", plain, default=True)],
         crvnn_presets=[
@@ -349,6 +350,7 @@ def test_the_defaults_are_what_plug_ins_say():
     spec = read_spec(read_catalog(create_plugin_manager(mine, entry_points=False)))
     assert (spec.task.name, spec.model.embedding.name, spec.model.cell.name) == ("sums", "zeros", "adding")
     assert (spec.model.retriever.name, spec.model.width) == ("matrix", 5)
+    assert spec.training.objective == PartSpec("surprise", {})
     assert spec.training.optimizer == PartSpec("sgd", {"rate": 0.5})
     assert [part.name for part in spec.training.observers] == ["calm", "loud"]
 

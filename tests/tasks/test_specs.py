@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from crvnn_core import assemble, read_spec, train
+from crvnn_core.spec import spec_dict
 
 SPECS = Path(__file__).parents[2] / "tasks" / "specs"
 FILES = sorted(SPECS.rglob("*.toml"))
@@ -106,14 +107,18 @@ def test_a_spec_assembles_and_takes_a_training_step(path, catalog, data, monkeyp
     ):
         if str(value).startswith("data/"):
             moved.append(f"{key}={data / str(value).removeprefix('data/')}")
-    quick = ["training.epochs=0", "training.steps=1", "training.batch=4", "training.observers=[]"]
+    stages = spec_dict(plain).get("stages", [])
+    quick = ["training.epochs=0", "training.batch=4", "training.observers=[]"]
+    quick += [f"stages.{number}.training.steps=1" for number in range(1, len(stages) + 1)] or [
+        "training.steps=1"
+    ]
     if plain.task.name == "listops" and not plain.task.params["directory"]:
-        quick += ["task.rows=8", "task.held_out=4", "task.growing=[12]"]
+        quick += ["task.rows=8"] if stages else ["task.rows=8", "task.held_out=4", "task.growing=[12]"]
     spec = read_spec(catalog, path, sets=[*moved, *quick])
     assembly = assemble(spec, catalog)
     before = {name: p.detach().clone() for name, p in assembly.model.named_parameters()}
     outcome = train(assembly, evaluate_splits=[])
-    assert outcome.step == 1
+    assert outcome.step == (len(stages) or 1)
     changed = [name for name, p in assembly.model.named_parameters() if not p.equal(before[name])]
     assert any(name.startswith("encoder.cell") for name in changed)
     assert any(name.startswith("head") for name in changed)

@@ -51,7 +51,7 @@ def encode_hard(engine: Recursion, inputs: Tensor, mask: Tensor, trace: bool) ->
         # before the parents are made, so a halting that needs vectors sees those of the step before.
         wanted = engine.wants_more(exists, state.nodes, state.step + 1)
         made, more = torch.stack([joins.sum(1), wanted]).tolist()
-        nodes = _with_parents(engine, state.nodes, receives, sum(made))
+        nodes = with_parents(engine, state.nodes, flagged_rows(joins, sum(made)))
         state = state.next(nodes, remaining, receives)
         if recorder is not None:
             recorder.record(state, joins, exists)
@@ -61,12 +61,15 @@ def encode_hard(engine: Recursion, inputs: Tensor, mask: Tensor, trace: bool) ->
     return results.encoding(engine.cell.readout, recorder)
 
 
-def _with_parents(engine: Recursion, nodes: Tensor, receives: Tensor, made: int) -> Tensor:
-    """The nodes, with the parent in place of each right child, of which ``made`` receive a left one."""
+def with_parents(engine: Recursion, nodes: Tensor, rows: Tensor) -> Tensor:
+    """The nodes [B, N, s] after each of these rows [m] has joined the one behind it, in whose place the parent is.
+
+    Without gradients the nodes themselves are changed: nothing else may hold them.
+    """
     flat = nodes.flatten(0, 1)
-    rows = flagged_rows(receives, made)
-    parents = engine.compose(flat.index_select(0, rows - 1), flat.index_select(0, rows))
-    return flat.index_copy_(0, rows, parents).view_as(nodes)  # in place: nothing else holds these nodes
+    parents = engine.compose(flat.index_select(0, rows), flat.index_select(0, rows + 1))
+    put = flat.index_copy if torch.is_grad_enabled() else flat.index_copy_
+    return put(0, rows + 1, parents).view_as(nodes)
 
 
 def _retire(results: Results, state: State, tokens_left: list[int]) -> list[int]:

@@ -121,12 +121,12 @@ def join(
     """
     remaining = before * (1 - c)
     wishes = eligible & (remaining <= 0.5 if closing is None else (remaining <= 0.5) | closing.unsqueeze(1))
-    joins = wishes & ~_from_left(wishes)
+    joins = wishes & ~from_left(wishes)
     kept = present & ~joins
     kind = remaining.dtype
-    return remaining, joins, _from_left(joins).to(kind), kept, (kept & tokens).to(kind)
+    return remaining, joins, from_left(joins).to(kind), kept, (kept & tokens).to(kind)
 
 
-def _from_left(flags: Tensor) -> Tensor:
+def from_left(flags: Tensor) -> Tensor:
     """The flag of each position's left neighbour [B, N]."""
     return torch.cat([flags.new_zeros(len(flags), 1), flags[:, :-1]], 1)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from crvnn_core.engine.checks import expect_shape
+from crvnn_core.engine.hard import with_parents
 from crvnn_core.engine.neighbourhoods import adjacent
-from crvnn_core.engine.operations import flagged_rows
+from crvnn_core.engine.operations import flagged_rows, from_left
 from crvnn_core.engine.results import Results
 from crvnn_core.engine.state import State
 from crvnn_core.engine.trace import Recorder
@@ -111,7 +111,7 @@ def _sampled_joins(engine: Recursion, state: State, noise: float) -> Tensor:
     c = _likelihood(engine, state, noise)
     highest = torch.where(state.eligible, c, -1).argmax(1, keepdim=True)
     wanted = (c > 0.5).scatter(1, highest, True) & state.eligible
-    return wanted & ~pad(wanted[:, :-1], (1, 0))
+    return wanted & ~from_left(wanted)
 
 
 def _likelihood(engine: Recursion, state: State, noise: float = 0.0) -> Tensor:
@@ -135,11 +135,8 @@ def _negative_log_likelihood(engine: Recursion, state: State, joins: Tensor) -> 
 
 def _joined(engine: Recursion, state: State, joins: Tensor, rows: Tensor) -> State:
     """The state after these joins [B, N], which are in these ``rows`` [m]: each parent in place of its right child."""
-    flat = state.nodes.flatten(0, 1)
-    parents = engine.compose(flat.index_select(0, rows), flat.index_select(0, rows + 1))
-    nodes = flat.index_copy(0, rows + 1, parents).view_as(state.nodes)
-    left_c = pad(joins[:, :-1], (1, 0)).to(state.exists.dtype)
-    return state.next(nodes, state.exists, left_c)
+    nodes = with_parents(engine, state.nodes, rows)
+    return state.next(nodes, state.exists, from_left(joins).to(state.exists.dtype))
 
 
 def _set_levels(levels: Tensor, heights: Tensor, state: State, rows: Tensor) -> None:

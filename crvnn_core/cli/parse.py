@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from crvnn_core.cli.predict import expect_texts, file_option, hard_option, read_questions
+from crvnn_core.cli.predict import expect_texts, file_option, hard_option, read_questions, warn_of_unknown
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -19,9 +18,6 @@ from crvnn_core.cli.session import (
     print_json,
 )
 from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
-
-if TYPE_CHECKING:
-    from crvnn_core.trees.parsing import Parse
 
 
 @click.command("parse")
@@ -91,7 +87,7 @@ def parse_command(
     if as_json:
         print_json([each.plain() for each in found])
         return
-    _warn_of_unknown(found)
+    warn_of_unknown([each.unknown_tokens for each in found])
     trees = [tree for each in found for tree in each.written(chosen)]
     if out is None:
         click.echo(("\n" if chosen in ONE_LINE else "\n\n").join(trees))
@@ -103,11 +99,3 @@ def parse_command(
 
 def _on_terminal() -> bool:
     return sys.stdout.isatty()
-
-
-def _warn_of_unknown(parses: Sequence[Parse]) -> None:
-    for number, each in enumerate(parses, 1):
-        names = list(map(repr, each.unknown_tokens))
-        if names:
-            more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
-            click.echo(f"crvnn: text {number}: unknown to the model: {', '.join(names[:10])}{more}", err=True)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from crvnn_core.interfaces import Task
 
 
+_MOST_WARNINGS, _MOST_NAMES = 10, 10  # texts with unknown tokens that are named, and tokens of each
+
 hard_option = click.option(
     "--hard",
     is_flag=True,
@@ -112,7 +114,7 @@ def predict_command(
 ) -> None:
     """Ask the model in the directory RUN (or an installed one, by name) about each TEXT.
 
-    A task on pairs takes the texts two by two.
+    A task on pairs takes the texts two by two. Tokens that the model does not know are named on standard error.
 
     \b
     Examples:
@@ -126,13 +128,14 @@ def predict_command(
     expect_texts(texts, file)
     trained = load(run, session.catalog)
     questions = read_questions(texts, file, trained.task)
-    answers = trained.predict(questions, hard=hard)
-    pairs = zip(questions, answers, strict=True)
+    with counting(len(questions), "predicting") as done:
+        answers = trained.predict(questions, done, hard=hard)
     if as_json:
-        print_json([{"text": question, **answer.plain()} for question, answer in pairs])
+        print_json([answer.plain() for answer in answers])
         return
-    for question, answer in pairs:
-        _show(question, answer, trees)
+    for answer in answers:
+        _show(answer, trees)
+    warn_of_unknown([answer.unknown for answer in answers])
 
 
 def expect_texts(texts: Sequence[str], file: Any) -> None:
@@ -150,8 +153,22 @@ def read_questions(texts: Sequence[str], file: Any, task: Task) -> list[Text]:
     )
 
 
-def _show(question: Text, answer: Prediction, trees: bool) -> None:
-    text = question if isinstance(question, str) else "  |  ".join(question)
+def warn_of_unknown(texts: Sequence[Sequence[str]]) -> None:
+    """Name on standard error the tokens of each text that the model does not know, of ten texts at most."""
+    numbered = {number: list(map(repr, tokens)) for number, tokens in enumerate(texts, 1) if tokens}
+    for number, names in list(numbered.items())[:_MOST_WARNINGS]:
+        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+        click.echo(
+            f"crvnn: text {number}: unknown to the model: {', '.join(names[:_MOST_NAMES])}{more}", err=True
+        )
+    if len(numbered) > _MOST_WARNINGS:
+        click.echo(
+            f"crvnn: {len(numbered):,} of {len(texts):,} texts have tokens unknown to the model", err=True
+        )
+
+
+def _show(answer: Prediction, trees: bool) -> None:
+    text = answer.text if isinstance(answer.text, str) else "  |  ".join(answer.text)
     click.echo(f"{answer.label}\t{answer.probabilities[answer.label]:.1%}\t{text}")
     for tree in answer.trees if trees else ():
         click.echo(f"\t{tree if tree is not None else 'this encoder shows no tree'}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from crvnn_core.errors import CrvnnError, InputError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
@@ -21,7 +21,7 @@ from crvnn_core.spec import RunSpec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import override, read_toml
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.training.data import UNKNOWN, checked, split_examples
+from crvnn_core.training.data import checked, split_examples
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
 from crvnn_core.trees import Tree, trees_of
@@ -29,12 +29,17 @@ from crvnn_core.trees import Tree, trees_of
 
 @frozen
 class Prediction:
-    """A model's prediction for one input."""
+    """A model's prediction for one text, or for one pair of texts."""
 
     label: str
     probabilities: dict[str, float]
     #: One for each sequence; ``None`` from an encoder that composes along no tree.
     trees: tuple[Tree | None, ...]
+    text: Text
+    #: The tokens of each sequence.
+    tokens: tuple[tuple[str, ...], ...]
+    #: The tokens outside the model's vocabulary, each of them once, in order of appearance.
+    unknown: tuple[str, ...] = ()
 
     @property
     def tree(self) -> Tree | None:
@@ -43,8 +48,14 @@ class Prediction:
 
     def plain(self) -> dict[str, Any]:
         """For JSON; trees in brackets."""
-        trees = [None if tree is None else str(tree) for tree in self.trees]
-        return {"label": self.label, "probabilities": self.probabilities, "trees": trees}
+        return {
+            "text": self.text,
+            "label": self.label,
+            "probabilities": self.probabilities,
+            "trees": [None if tree is None else str(tree) for tree in self.trees],
+            "tokens": self.tokens,
+            "unknown": self.unknown,
+        }
 
 
 @frozen(eq=False)
@@ -55,16 +66,19 @@ class Trained:
     task: Task
     model: Model
 
-    def predict(self, texts: Sequence[Text], *, hard: bool = False) -> list[Prediction]:
+    def predict(
+        self, texts: Sequence[Text], done: Callable[[int], None] | None = None, *, hard: bool = False
+    ) -> list[Prediction]:
         """Label, probabilities and trees for each text; for a task on pairs, for each pair of texts.
 
+        :param done: called after each batch with the number of its texts.
         :param hard: hard inference: binary decisions, composition along one tree.
         """
         if isinstance(texts, str):
             raise InputError(f"predict takes a list of texts: [{texts!r}]")
         questions = [self.question(text, number) for number, text in enumerate(texts)]
-        found = dict(self._predictions(questions, hard=hard))
-        return [found[i] for i in range(len(questions))]
+        found = dict(self._predictions(questions, done, hard=hard))
+        return [evolve(found[i], text=text) for i, text in enumerate(texts)]
 
     def examples(self, split: str = "", path: Path | str = "", seed: int = 0) -> list[Example]:
         """The examples of a split of its task, or of a file of the form that its task reads.
@@ -99,8 +113,7 @@ class Trained:
 
     def unknown(self, tokens: Sequence[str]) -> frozenset[int]:
         """The positions of tokens that the model has no vector for."""
-        ids = self.model.vocabulary.encode([tokens]).ids[0].tolist()
-        return frozenset(place for place, number in enumerate(ids) if number == UNKNOWN)
+        return frozenset(place for place, token in enumerate(tokens) if token not in self.model.vocabulary)
 
     def expect_hard_inference(self, hard: bool = True) -> None:
         """An error that names the encoder, if ``hard`` inference is asked of one that does not offer it."""
@@ -145,11 +158,23 @@ class Trained:
         columns = list(zip(*(example.sequences for example in examples), strict=True))
         output = self.model.ask(*columns, trace=True, hard=hard)
         trees = zip(*map(trees_of, output.encodings, columns), strict=True)  # those of an example together
-        found = []
-        for chances, shown in zip(output.logits.float().softmax(-1).tolist(), trees, strict=True):
-            by_class = dict(zip(self.task.classes, chances, strict=True))
-            found.append(Prediction(max(by_class, key=by_class.__getitem__), by_class, shown))
-        return found
+        chances = output.logits.float().softmax(-1).tolist()
+        return [self._prediction(*each) for each in zip(examples, chances, trees, strict=True)]
+
+    def _prediction(
+        self, example: Example, chances: Sequence[float], trees: tuple[Tree | None, ...]
+    ) -> Prediction:
+        by_class = dict(zip(self.task.classes, chances, strict=True))
+        texts = [" ".join(tokens) for tokens in example.sequences]
+        known = self.model.vocabulary
+        return Prediction(
+            label=max(by_class, key=by_class.__getitem__),
+            probabilities=by_class,
+            trees=trees,
+            text=texts[0] if len(texts) == 1 else (texts[0], texts[1]),
+            tokens=example.sequences,
+            unknown=tuple(dict.fromkeys(t for tokens in example.sequences for t in tokens if t not in known)),
+        )
 
 
 def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()) -> Trained:

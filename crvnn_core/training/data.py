@@ -49,6 +49,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens) + RESERVED
 
+    def __contains__(self, token: object) -> bool:
+        return token in self._numbers
+
     def encode(self, sequences: Sequence[Sequence[str]]) -> Tokens:
         """Several token sequences as one padded tensor. An empty one is an error that names its place."""
         for row, sequence in enumerate(sequences):

@@ -32,9 +32,10 @@ class Parse:
 
     @property
     def unknown_tokens(self) -> list[str]:
-        """The tokens outside the model's vocabulary."""
+        """The tokens outside the model's vocabulary, each of them once, in order of appearance."""
         pairs = zip(self.trees, self.unknown, strict=True)
-        return [tree.tokens[place] for tree, places in pairs for place in sorted(places)]
+        found = (tree.tokens[place] for tree, places in pairs for place in sorted(places))
+        return list(dict.fromkeys(found))
 
     def written(self, form: str) -> list[str]:
         """Each tree in one of the ``FORMATS``."""

@@ -83,6 +83,25 @@ def test_predictions_can_be_printed_as_json(letters_run, small_catalog):
         assert each["trees"][0].replace("(", "").replace(")", "").split() == leaves(answer.tree)
 
 
+def test_tokens_that_the_model_does_not_know_are_named(letters_run):
+    args = ("predict", letters_run, "a b", "zebra a yak zebra", "--plugin", PLUGIN)
+    result = run(*args)
+    assert result.stderr.splitlines() == ["crvnn: text 2: unknown to the model: 'zebra', 'yak'"]
+    found = json.loads(run(*args, "--json").stdout)
+    assert [each["unknown"] for each in found] == [[], ["zebra", "yak"]]
+    assert [each["tokens"] for each in found] == [[["a", "b"]], [["zebra", "a", "yak", "zebra"]]]
+
+
+def test_of_many_texts_with_unknown_tokens_the_first_are_named_and_all_counted(letters_run):
+    texts = [" ".join(f"x{i}" for i in range(12)), *(["a zebra"] * 11), "a"]
+    lines = run("predict", letters_run, *texts, "--plugin", PLUGIN).stderr.splitlines()
+    assert lines[0].endswith("'x8', 'x9' and 2 more")
+    assert lines[9:] == [
+        "crvnn: text 10: unknown to the model: 'zebra'",
+        "crvnn: 12 of 13 texts have tokens unknown to the model",
+    ]
+
+
 @pytest.mark.parametrize("way", ["file", "stdin"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_texts_are_read_from_a_file_or_from_standard_input(letters_run, here, way, end):

@@ -90,6 +90,29 @@ def test_words_never_met_share_one_meaning(letters):
     assert (one.tree.nested(), two.tree.nested()) == (("a", "zebra"), ("a", "yak"))
 
 
+def test_a_prediction_carries_its_text_its_tokens_and_those_that_are_unknown(letters):
+    known, unknown = letters.predict(["a  b", "yak a zebra yak"])
+    assert (known.text, known.tokens, known.unknown) == ("a  b", (("a", "b"),), ())
+    assert unknown.text == "yak a zebra yak"
+    assert unknown.tokens == (("yak", "a", "zebra", "yak"),)
+    assert unknown.unknown == ("yak", "zebra")
+
+
+def test_a_prediction_for_a_pair_carries_both_texts(pairs):
+    (answer,) = pairs.predict([("a  yak", "zebra b")])
+    assert answer.text == ("a  yak", "zebra b")
+    assert answer.tokens == (("a", "yak"), ("zebra", "b"))
+    assert answer.unknown == ("yak", "zebra")
+
+
+def test_progress_of_predictions_counts_every_text(letters, monkeypatch):
+    monkeypatch.setattr("crvnn_core.inference.trained.TOKEN_BUDGET", 8)
+    counted = []
+    letters.predict(TEXTS, counted.append)
+    assert len(counted) > 1
+    assert sum(counted) == len(TEXTS)
+
+
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 def test_an_empty_text_is_refused_by_its_place(letters, text):
     with pytest.raises(InputError, match=r"^text 2 is empty: there is nothing to predict$"):

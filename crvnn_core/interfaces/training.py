@@ -136,13 +136,17 @@ class Objective(ABC):
 
 
 class Observer:
-    """Is told what happens during training; override what you need."""
+    """Is told what happens during training; override what you need.
+
+    Each mapping may get more keys in later versions.
+    """
 
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
         """Training begins or resumes, to end at step ``steps``; ``facts`` has ``step``, where it stands.
 
-        ``facts`` also has ``parameters`` (how many) and ``directory`` (where the run is kept, or ``None``). With stages
-        in the spec, ``steps`` is the end of the current one.
+        ``facts`` also has ``parameters`` (how many), ``directory`` (where the run is kept, or ``None``), ``spec`` (the
+        resolved spec as nested tables), ``seed``, and ``components`` (the names of the components in use, by slot).
+        With stages in the spec, ``steps`` is the end of the current one, ``stage`` its number from 1.
         """
 
     def stage_started(self, steps: int, facts: Mapping[str, Any]) -> None:
@@ -151,6 +155,9 @@ class Observer:
     def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
         """Step number ``step`` (from 1) is done."""
 
+    def evaluating(self, split: str, done: int, examples: int) -> None:
+        """An evaluation has come so far: ``done`` of its ``examples``. Called at its beginning and after each batch."""
+
     def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
         """The model was tried on the development split after this step."""
 
@@ -158,4 +165,10 @@ class Observer:
         """Something happened that a user should know."""
 
     def finished(self, facts: Mapping[str, Any]) -> None:
-        """Training has ended, as planned or not."""
+        """Training has ended, as planned or not.
+
+        ``facts`` has ``finished`` (whether it came to its end), ``step``, ``best_step``, ``stopped`` (why it ended
+        early, or empty), ``error`` (the message of the error that ended it, or empty), and ``results``: by split
+        ``total`` and ``buckets`` with the scores of the best weights, as in ``results.json``; empty if it did not
+        come to its end.
+        """

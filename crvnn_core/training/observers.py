@@ -9,13 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, raised_at
 from crvnn_core.files import replacing
 from crvnn_core.interfaces import Observer
+from crvnn_core.spec import spec_dict
+
+if TYPE_CHECKING:
+    from crvnn_core.spec.assembly import Assembly
+    from crvnn_core.training.progress import Position
 
 
 class ObserverDispatch:
@@ -36,12 +41,24 @@ class ObserverDispatch:
         for observer in self.started:
             _call(observer, event, *facts)
 
-    def finish(self) -> None:
+    def evaluation(self, split: str, examples: int) -> Callable[[int], None]:
+        """Call ``evaluating``; the returned function calls it again, with so many more examples done."""
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            self.send("evaluating", split, done, examples)
+
+        advance(0)
+        return advance
+
+    def finish(self, facts: Mapping[str, Any]) -> None:
         """Call ``finished`` of every observer that was started; the first error is raised when all were called."""
         first: CrvnnError | None = None
         while self.started:
             try:
-                _call(self.started.pop(0), "finished", {})
+                _call(self.started.pop(0), "finished", facts)
             except CrvnnError as error:
                 first = first or error
         if first is not None:
@@ -56,6 +73,20 @@ def _call(observer: Observer, event: str, *facts: Any) -> None:
     except FAILURES as error:
         name = type(observer).__name__
         raise PluginError(f"observer {name} failed in '{event}': {raised_at(error)}") from error
+
+
+def starting_facts(assembly: Assembly, position: Position, directory: Path | None) -> dict[str, Any]:
+    """What ``started`` is told about a run that begins or resumes at ``position``."""
+    stage = assembly.each_stage[position.stage]
+    return {
+        "parameters": sum(parameter.numel() for parameter in stage.model.parameters()),
+        "step": position.step,
+        "stage": position.stage + 1,
+        "directory": str(directory) if directory else None,
+        "seed": assembly.spec.seed,
+        "spec": spec_dict(assembly.spec),
+        "components": {slot: offer.component.name for slot, offer in stage.offers.items()},
+    }
 
 
 class JsonLines(Observer):

@@ -23,7 +23,7 @@ from crvnn_core.training import checkpoint
 from crvnn_core.training.data import epoch_batches, evenly_spaced, example_length, split_examples
 from crvnn_core.training.devices import Interruption, launched, read_by_first, summed
 from crvnn_core.training.evaluation import Result, evaluate
-from crvnn_core.training.observers import JsonLines, ObserverDispatch
+from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import Outcome, create_run, last_state, save_checkpoint
 from crvnn_core.training.stages import (
@@ -117,11 +117,8 @@ class Trainer:
         check_splits(self.stages, names)
         self._prepare_data()
         try:
-            facts = {
-                "parameters": sum(p.numel() for p in self.model.parameters()),
-                "step": self.position.step,
-                "directory": str(self.directory.path) if self.directory else None,
-            }
+            where = self.directory.path if self.directory else None
+            facts = starting_facts(self.assembly, self.position, where)
             self.observers.start(self.position.total, facts)
             new = bool(self.assembly.stages) and self.position.step == 0
             self._announce(announcement(self.assembly.spec, 0) if new else "")
@@ -130,14 +127,16 @@ class Trainer:
                     if not stopped:
                         self._step()
             results = {} if self.interruption.requested else self._finish(names)
-        except BaseException:
+        except BaseException as error:
+            failed = Outcome(self.position.step, self.position.best_step, {}, finished=False)
             with contextlib.suppress(CrvnnError):  # the first error is the one to raise
-                self.observers.finish()
+                self.observers.finish({**failed.plain(), "error": str(error) or type(error).__name__})
             raise
-        self.observers.finish()
         early = "" if self.position.step >= self.position.total else stopped
         finished = not self.interruption.requested
-        return Outcome(self.position.step, self.position.best_step, results, early, finished)
+        outcome = Outcome(self.position.step, self.position.best_step, results, early, finished)
+        self.observers.finish({**outcome.plain(), "error": ""})
+        return outcome
 
     def _next_stage(self) -> bool:
         """Begin the next stage from the last weights; false if there is none, or training was interrupted."""
@@ -204,7 +203,7 @@ class Trainer:
         if self._dev is None:
             whole = list(split_examples(self.task, development_split(self.task), 0))
             self._dev = evenly_spaced(whole, self.spec.evaluate_rows)
-        score = self._evaluate(self._dev).total
+        score = self._evaluate(development_split(self.task), self._dev).total
         better = position.record(score, self.spec)
         if better and self.directory is None:
             self._best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
@@ -213,15 +212,17 @@ class Trainer:
             self._note(f"no better in {self.spec.halve_after} evaluations: the learning rate is halved")
         self._save(best=better)
 
-    def _evaluate(self, examples: Sequence[Example]) -> Result:
+    def _evaluate(self, split: str, examples: Sequence[Example]) -> Result:
+        share = (self.fabric.global_rank, self.fabric.world_size)
         with self.fabric.autocast():
             return evaluate(
                 self.model,
                 self.task,
                 examples,
                 tokens=self.position.tokens,
-                share=(self.fabric.global_rank, self.fabric.world_size),
+                share=share,
                 gather=partial(summed, self.fabric) if self.fabric.world_size > 1 else None,
+                done=self.observers.evaluation(split, len(examples[share[0] :: share[1]])),
             )
 
     def _finish(self, splits: Sequence[str]) -> dict[str, Result]:
@@ -231,7 +232,7 @@ class Trainer:
             self.model.load_state_dict(weights)
         results: dict[str, Result] = {}
         for name in splits:
-            results[name] = self._evaluate(list(split_examples(self.task, name, 0)))
+            results[name] = self._evaluate(name, list(split_examples(self.task, name, 0)))
             if self.directory is not None and self.fabric.is_global_zero:
                 plain = {split: result.plain() for split, result in results.items()}
                 self.directory.write_json(

@@ -177,6 +177,16 @@ def crvnn_observers() -> Iterable[Component]:
             f"{here}.tensorboard:TensorBoard",
             summary="curves for TensorBoard (needs the extra 'track')",
         ),
+        Component(
+            "wandb",
+            f"{here}.wandb:WandB",
+            summary="metrics, spec and results in Weights & Biases (needs the extra 'wandb')",
+        ),
+        Component(
+            "mlflow",
+            f"{here}.mlflow:MLflow",
+            summary="metrics, spec and results in MLflow (needs the extra 'mlflow')",
+        ),
     ]
 
 

@@ -1,8 +1,11 @@
 """The events of training that observers receive."""
 
+import json
+import tomllib
+
 import pytest
 
-from crvnn_core import PluginError, train
+from crvnn_core import Observer, PluginError, train
 from small import Notebook, notes_of, variant
 from training_runs import trained
 
@@ -13,8 +16,9 @@ def test_observers_receive_the_start_every_step_every_evaluation_and_the_end(tmp
     train(assembly, tmp_path / "run")
     notes = assembly.observers[-2]
     size = sum(p.numel() for p in assembly.model.parameters())
-    facts = {"parameters": size, "step": 0, "directory": str(tmp_path / "run")}
-    assert notes.events[0] == ("started", 5, facts)
+    (_, steps, facts) = notes.events[0]
+    assert steps == 5
+    assert facts.items() >= {"parameters": size, "step": 0, "directory": str(tmp_path / "run")}.items()
     events = ["stepped"] * 3 + ["evaluated"] + ["stepped"] * 2 + ["evaluated"]
     assert notes.kinds == ["started", *events, "finished"]
     assert [step for step, _ in notes.of("stepped")] == [1, 2, 3, 4, 5]
@@ -27,6 +31,66 @@ def test_observers_receive_the_start_every_step_every_evaluation_and_the_end(tmp
     for step, metrics in notes.of("evaluated"):
         assert step in (3, 5)
         assert set(metrics) == {"loss", "accuracy", "depth"}
+
+
+def test_observers_are_told_the_spec_the_seed_and_the_components(tmp_path):
+    assembly = variant("seed=4", "model.cell=lstm")
+    train(assembly, tmp_path / "run")
+    _, _, facts = notes_of(assembly).events[0]
+    assert (facts["seed"], facts["stage"]) == (4, 1)
+    assert facts["spec"] == tomllib.loads((tmp_path / "run" / "spec.toml").read_text())
+    assert facts["components"].items() >= {"task": "letters", "encoder": "crvnn", "cell": "lstm"}.items()
+
+
+class Late(Observer):
+    """Keeps what it is told about evaluations and the end."""
+
+    def __init__(self):
+        self.evaluations, self.end = [], None
+
+    def evaluating(self, split, done, examples):
+        self.evaluations.append((split, done, examples))
+
+    def finished(self, facts):
+        self.end = dict(facts)
+
+
+def late(assembly, out=None):
+    observer = Late()
+    assembly.observers.append(observer)
+    train(assembly, out)
+    return observer
+
+
+def test_observers_are_told_the_results_at_the_end(tmp_path):
+    end = late(variant(), tmp_path / "run").end
+    assert end["results"] == json.loads((tmp_path / "run" / "results.json").read_text())["splits"]
+    assert {key: end[key] for key in ("finished", "step", "stopped", "error")} == {
+        "finished": True,
+        "step": 6,
+        "stopped": "",
+        "error": "",
+    }
+    json.dumps(end)  # plain values, for a tracker on another machine
+
+
+def test_observers_are_told_how_far_an_evaluation_has_come():
+    evaluations = late(variant("training.evaluate_every=6", "training.evaluate_rows=10")).evaluations
+    assert [(split, examples) for split, done, examples in evaluations if done == 0] == [
+        ("dev", 10),  # during training
+        ("dev", 20),  # the best weights at the end
+        ("test", 20),
+    ]
+    assert [split for split, done, examples in evaluations if done == examples] == ["dev", "dev", "test"]
+
+
+def test_observers_are_told_which_error_ended_training():
+    assembly, observer = variant(), Late()
+    assembly.observers.extend([observer, Raising("stepped", RuntimeError("a bug"))])
+    with pytest.raises(PluginError):
+        train(assembly)
+    assert "a bug" in observer.end["error"]
+    assert (observer.end["finished"], observer.end["results"]) == (False, {})
 
 
 def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):

@@ -72,7 +72,7 @@ def test_a_run_may_be_killed_again_and_again(uninterrupted, tmp_path):
 def past_the_peak(monkeypatch):
     """Looks that find the model at its best after step 4 of 8."""
 
-    def evaluate(self, examples):
+    def evaluate(self, split, examples):
         return Result(Score(1, {2: 0.5, 4: 0.9, 6: 0.4, 8: 0.3}[self.position.step], 1.0, 0.0), {})
 
     monkeypatch.setattr(training.Trainer, "_evaluate", evaluate)
@@ -132,7 +132,7 @@ def test_training_that_had_stopped_early_stays_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(
         training.Trainer,
         "_evaluate",
-        lambda self, examples: Result(Score(1, scores[self.position.step], 1.0, 0.0), {}),
+        lambda self, split, examples: Result(Score(1, scores[self.position.step], 1.0, 0.0), {}),
     )
     sets = ("training.evaluate_every=1", "training.patience=3", "training.steps=50")
     first = train(variant(*sets), tmp_path / "run")

@@ -160,7 +160,7 @@ def test_no_stage_sees_an_epoch_of_another(monkeypatch):
 def better_before(monkeypatch):
     """Evaluations that find the model best at step 2 of stage 1, which ends early, and at step 3 of stage 2."""
 
-    def evaluate(self, examples):
+    def evaluate(self, split, examples):
         accuracies = {0: {1: 0.8, 2: 0.9, 3: 0.7, 4: 0.6}, 1: {1: 0.1, 2: 0.2, 3: 0.5, 4: 0.3}}[
             self.position.stage
         ]

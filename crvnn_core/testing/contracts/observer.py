@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from crvnn_core.host.component import Component
@@ -16,8 +16,20 @@ _METRICS = {"loss": 1.5, "accuracy": 0.25, "depth": 3.0, "tokens_per_second": 90
 _LOOK = {"loss": 1.4, "accuracy": 0.3, "depth": 3.0}
 
 
+_SCORE = {"examples": 20, "accuracy": 0.3, "loss": 1.4, "depth": 3.0}
+_RESULTS = {"test": {"total": _SCORE, "buckets": {"1-10": _SCORE}}}
+
+
 def _facts(step: int = 0) -> dict[str, Any]:
-    return {"parameters": 10, "step": step, "directory": None}
+    spec = {"seed": 1, "task": {"name": "listops"}, "model": {"width": 8}, "training": {"observers": []}}
+    components = {"task": "listops", "encoder": "crvnn"}
+    facts = {"parameters": 10, "step": step, "stage": 1, "directory": None}
+    return {**facts, "spec": spec, "seed": 1, "components": components}
+
+
+def _end(step: int, results: Mapping[str, Any], error: str = "") -> dict[str, Any]:
+    facts = {"step": step, "best_step": step, "stopped": "", "error": error}
+    return {**facts, "finished": bool(results), "results": results}
 
 
 def _run(observer: Observer, steps: Iterable[int], last: int, step: int = 0) -> None:
@@ -26,11 +38,13 @@ def _run(observer: Observer, steps: Iterable[int], last: int, step: int = 0) -> 
     observer.noted("it begins")
     for number in steps:
         observer.stepped(number, dict(_METRICS))
+    observer.evaluating("dev", 0, 20)
+    observer.evaluating("dev", 20, 20)
     observer.evaluated(last, dict(_LOOK))
     observer.stage_started(last + 1, {"stage": 2})
     observer.stepped(last + 1, dict(_METRICS))
     observer.noted("it ends")
-    observer.finished({})
+    observer.finished(_end(last + 1, _RESULTS))
 
 
 @contextlib.contextmanager
@@ -71,7 +85,7 @@ def check_observer_survives_an_interrupted_run(component: Component) -> None:
     with _elsewhere():
         observer = build(component)
         observer.started(3, _facts())
-        observer.finished({})
+        observer.finished(_end(0, {}, "KeyboardInterrupt"))
 
 
 def check_observer_changes_nothing(component: Component) -> None:
@@ -82,7 +96,7 @@ def check_observer_changes_nothing(component: Component) -> None:
         observer.started(1, _facts())
         observer.stepped(1, metrics)
         observer.evaluated(1, look)
-        observer.finished({})
+        observer.finished(_end(1, _RESULTS))
         assert (metrics, look) == (_METRICS, _LOOK), f"the metrics became {metrics} and {look}"
 
 

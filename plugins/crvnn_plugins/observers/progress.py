@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crvnn_core import Observer
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
+from crvnn_plugins.observers.displays import Display, Lines, NotebookBar, TerminalBar, in_notebook
 
 #: How to print each metric; others are printed with their name.
 _FORMATS: dict[str, Callable[[float], str]] = {
@@ -23,59 +21,63 @@ _SMOOTHED = ("loss", "accuracy", "tokens_per_second")
 
 
 class Progress(Observer):
-    """A progress bar on a terminal, a few plain lines in a pipe or log file.
+    """A progress bar on a terminal or in a notebook, plain lines in a pipe or log file.
 
-    Loss, accuracy and speed are exponential moving averages over about 20 steps. Results on the development split and
-    messages are printed on lines of their own.
+    The first line names components, parameters and steps; the others say how much time is left. Loss, accuracy and
+    speed are exponential moving averages over about 20 steps. Results on the development split and messages are
+    printed on lines of their own.
 
-    :param lines: how many lines to print over the whole run, or each of its stages, when there is no terminal.
+    :param lines: how many lines to print at least over the whole run, or each of its stages, where there is no bar.
+    :param seconds: print another line after so many seconds without one, also during an evaluation; 0 for never.
     """
 
-    def __init__(self, lines: int = 10) -> None:
+    def __init__(self, lines: int = 10, seconds: float = 30.0) -> None:
         if lines < 1:
             raise ValueError(f"lines must be at least 1, not {lines}")
-        self.lines = lines
-        self._bar: Bar | None = None
-        self._step = self._first = self._steps = 0  # the current, first and last one of the stage
+        if seconds < 0:
+            raise ValueError(f"seconds must be at least 0, not {seconds}")
+        self.lines, self.seconds = lines, seconds
+        self._display: Display | None = None
+        self._step = self._steps = 0  # the current one, and the last one of the stage
         self._means: dict[str, float] = {}
 
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
-        self._step = self._first = 0
-        self._steps = steps
-        self._means = {}
-        if sys.stderr.isatty():
-            self._bar = _bar()
-            self._bar.add_task("training", total=steps, completed=facts.get("step", 0), metrics="")
-            self._bar.start()
+        self._step, self._steps, self._means = facts.get("step", 0), steps, {}
+        self._display = self._new_display()
+        self._display.print(_heading(steps, facts))
+        self._display.begin(self._step, steps)
 
     def stage_started(self, steps: int, facts: Mapping[str, Any]) -> None:
-        self._first, self._steps = self._step, steps
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], total=steps)
+        self._steps = steps
+        if self._display is not None:
+            self._display.begin(self._step, steps)
 
     def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
         self._step = step
         self._smooth(metrics)
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=step, metrics=self._shown(metrics))
-        elif self._is_line(step):
-            self._print(f"step {step} of {self._steps}  {self._shown(metrics)}")
+        if self._display is not None:
+            self._display.show(step, _show({**metrics, **self._means}))
+
+    def evaluating(self, split: str, done: int, examples: int) -> None:
+        if self._display is not None:
+            self._display.evaluate(split, done, examples)
 
     def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._print(f"step {step} of {self._steps}  development: {_show(metrics)}")
+        self.noted(f"step {step} of {self._steps}  development: {_show(metrics)}")
 
     def noted(self, message: str) -> None:
-        self._print(message)
+        if self._display is not None:
+            self._display.print(message)
 
     def finished(self, facts: Mapping[str, Any]) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
 
-    def _is_line(self, step: int) -> bool:
-        """Whether a step is the last of an interval: there are as many in a stage as lines to print."""
-        done, steps = step - self._first, self._steps - self._first
-        return done * self.lines // steps > (done - 1) * self.lines // steps
+    def _new_display(self) -> Display:
+        if in_notebook():
+            return NotebookBar()
+        return TerminalBar() if sys.stderr.isatty() else Lines(self.lines, self.seconds)
 
     def _smooth(self, metrics: Mapping[str, float]) -> None:
         for name in _SMOOTHED:
@@ -83,30 +85,18 @@ class Progress(Observer):
                 mean = self._means.get(name, metrics[name])
                 self._means[name] = _DECAY * mean + (1 - _DECAY) * metrics[name]
 
-    def _shown(self, metrics: Mapping[str, float]) -> str:
-        return _show({**metrics, **self._means})
 
-    def _print(self, line: str) -> None:
-        if self._bar is not None:
-            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-
-def _bar() -> Bar:
-    """A progress bar that shrinks in favour of the metrics if the terminal is narrow."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
-    return Progress(
-        BarColumn(bar_width=None, table_column=Column(ratio=1)),
-        MofNCompleteColumn(table_column=Column(no_wrap=True)),
-        TimeRemainingColumn(table_column=Column(no_wrap=True)),
-        TextColumn("{task.fields[metrics]}", markup=False, table_column=Column(no_wrap=True)),
-        console=Console(stderr=True),
-        expand=True,
-    )
+def _heading(steps: int, facts: Mapping[str, Any]) -> str:
+    """``listops, encoder crvnn, cell gated, ...: 77,123 parameters, seed 0, 560 steps``."""
+    parts = dict(facts.get("components", {}))
+    task = parts.pop("task", "training")
+    named = ", ".join([task, *(f"{slot} {name}" for slot, name in parts.items())])
+    known = [f"{facts['parameters']:,} parameters"] if "parameters" in facts else []
+    known += [f"seed {facts['seed']}"] if "seed" in facts else []
+    stages = len(facts.get("spec", {}).get("stages", ()))
+    known += [f"stage {facts['stage']} of {stages} to step {steps:,}" if stages else f"{steps:,} steps"]
+    known += [f"from step {facts['step']:,}"] if facts.get("step") else []
+    return f"{named}: {', '.join(known)}"
 
 
 def _show(metrics: Mapping[str, float]) -> str:

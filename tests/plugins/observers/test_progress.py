@@ -3,10 +3,14 @@
 import io
 import re
 import sys
+import types
 
 import pytest
 
+from crvnn_core import train as train_model
+from crvnn_plugins.observers import displays
 from crvnn_plugins.observers.progress import Progress
+from small import variant
 
 METRICS = {
     "loss": 1.23456,
@@ -30,16 +34,91 @@ def test_in_a_pipe_progress_prints_so_many_plain_lines(capsys, steps, lines):
     train(Progress(lines=lines), steps)
     captured = capsys.readouterr()
     assert captured.out == ""
-    printed = captured.err.splitlines()
+    heading, *printed = captured.err.splitlines()
+    assert heading == f"training: 3 parameters, {steps:,} steps"
     assert len(printed) == min(steps, lines)
     assert printed[-1] == f"step {steps} of {steps}  {SHOWN}"
+    assert all(line.startswith("step") and line.endswith(" left") for line in printed[:-1])
     assert "\x1b" not in captured.err
 
 
-def test_a_resumed_run_prints_the_lines_that_were_left(capsys):
-    train(Progress(lines=10), 100, step=75)
-    steps = re.findall(r"^step (\d+) of 100", capsys.readouterr().err, flags=re.MULTILINE)
-    assert steps == ["80", "90", "100"]
+def test_a_resumed_run_spreads_its_lines_over_the_steps_that_are_left(capsys):
+    train(Progress(lines=5), 100, step=75)
+    printed = capsys.readouterr().err
+    assert printed.startswith("training: 3 parameters, 100 steps, from step 75\n")
+    steps = re.findall(r"^step (\d+) of 100", printed, flags=re.MULTILINE)
+    assert steps == ["80", "85", "90", "95", "100"]
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(displays, "time", found)
+    return found
+
+
+def test_in_a_slow_run_there_is_a_line_every_so_many_seconds(capsys, clock):
+    observer = Progress(lines=1, seconds=60)
+    observer.started(1000, {"parameters": 3})
+    for step in range(1, 101):
+        clock.now += 5
+        observer.stepped(step, {"loss": 1.0})
+    _, *printed = capsys.readouterr().err.splitlines()
+    # the first as soon as the time left can be told, then every minute
+    assert [int(line.split()[1]) for line in printed] == [1, 13, 25, 37, 49, 61, 73, 85, 97]
+    assert printed[0] == "step 1 of 1000  loss 1.000  1:23:15 left"
+    assert printed[-1] == "step 97 of 1000  loss 1.000  1:15:15 left"
+
+
+def test_a_long_evaluation_has_lines_too(capsys, clock):
+    observer = Progress(lines=1, seconds=30)
+    observer.started(10, {})
+    observer.stepped(10, {"loss": 1.0})
+    observer.evaluating("test", 0, 1000)
+    for done in range(100, 1001, 100):
+        clock.now += 20
+        observer.evaluating("test", done, 1000)
+    assert capsys.readouterr().err.splitlines()[2:] == [
+        "step 10 of 10  evaluating test: 200 of 1,000, 2:40 left",
+        "step 10 of 10  evaluating test: 400 of 1,000, 2:00 left",
+        "step 10 of 10  evaluating test: 600 of 1,000, 1:20 left",
+        "step 10 of 10  evaluating test: 800 of 1,000, 0:40 left",
+    ]
+
+
+def test_lines_by_time_can_be_turned_off(capsys, clock):
+    observer = Progress(lines=1, seconds=0)
+    observer.started(100, {})
+    for step in range(1, 100):
+        clock.now += 1000
+        observer.stepped(step, METRICS)
+    assert capsys.readouterr().err.splitlines() == ["training: 100 steps"]
+
+
+def test_the_first_line_names_components_parameters_seed_and_steps(capsys):
+    assembly = variant("seed=3")
+    assembly.observers[:] = [Progress()]
+    train_model(assembly)
+    size = sum(parameter.numel() for parameter in assembly.model.parameters())
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "letters, embedding random, retriever adhoc, scorer window, decision modulated, cell gated, "
+        f"halting threshold, encoder crvnn: {size:,} parameters, seed 3, 6 steps"
+    )
+
+
+def test_the_first_line_of_a_run_in_stages_names_the_stage(capsys):
+    Progress().started(40, {"stage": 2, "spec": {"stages": [{}, {}, {}]}, "step": 30})
+    assert capsys.readouterr().err == "training: stage 2 of 3 to step 40, from step 30\n"
 
 
 def test_each_stage_has_its_lines_also_after_one_that_ended_early(capsys):
@@ -62,7 +141,7 @@ def test_development_results_and_notes_have_lines_of_their_own(capsys):
     observer.evaluated(1, {"loss": 0.5, "accuracy": 0.8125, "depth": 2.0, "f1": 0.123456})
     observer.noted("the learning rate is halved")
     observer.finished({})
-    assert capsys.readouterr().err.splitlines() == [
+    assert capsys.readouterr().err.splitlines()[1:] == [
         "step 1 of 100  development: loss 0.500  accuracy 81.2%  depth 2.0  f1 0.123",
         "the learning rate is halved",
     ]
@@ -73,7 +152,7 @@ def test_the_loss_is_a_mean_over_the_last_steps(capsys):
     observer.started(200, {})
     for step in range(1, 201):
         observer.stepped(step, {"loss": 1.0 if step <= 100 else step % 2 * 2.0 + 2.0})  # then 2, 4, 2, 4 ...
-    shown = [float(line.split()[-1]) for line in capsys.readouterr().err.splitlines()]
+    shown = [float(line.split()[5]) for line in capsys.readouterr().err.splitlines()[1:]]
     assert shown[99] == 1.0
     assert 1.0 < shown[100] < 1.5
     assert all(abs(loss - 3) < 0.1 for loss in shown[-20:])
@@ -85,7 +164,8 @@ def test_the_mean_of_one_run_is_not_carried_into_the_next(capsys):
         observer.started(1, {})
         observer.stepped(1, {"loss": loss})
         observer.finished({})
-    assert capsys.readouterr().err.splitlines() == ["step 1 of 1  loss 9.000", "step 1 of 1  loss 1.000"]
+    printed = [line for line in capsys.readouterr().err.splitlines() if line.startswith("step")]
+    assert printed == ["step 1 of 1  loss 9.000", "step 1 of 1  loss 1.000"]
 
 
 class Terminal(io.StringIO):
@@ -112,7 +192,7 @@ def test_on_a_terminal_progress_draws_a_bar(monkeypatch):
     assert "━" in screen.text()
     assert "4/4" in screen.text()
     assert SHOWN in screen.text()
-    assert observer._bar is None
+    assert observer._display is None
 
 
 def test_the_bar_of_a_resumed_run_begins_where_it_stands(monkeypatch):
@@ -150,11 +230,87 @@ def test_an_interrupted_bar_is_put_away_and_can_be_used_again(monkeypatch):
     screen = terminal(monkeypatch)
     observer = Progress()
     train(observer, 10, until=3)
-    assert observer._bar is None
+    assert observer._display is None
     train(observer, 2)
     assert "2/2" in screen.text()
+
+
+def test_a_bar_shows_how_far_an_evaluation_has_come(monkeypatch):
+    screen = terminal(monkeypatch)
+    observer = Progress()
+    observer.started(10, {})
+    observer.evaluating("dev", 30, 40)
+    observer.finished({})
+    assert "evaluating dev: 75%" in screen.text()
+
+
+class Output:
+    """The output of a notebook's cell."""
+
+    pages: list
+
+    def __init__(self, page):
+        self.pages = [page]
+
+    def update(self, page):
+        self.pages.append(page)
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """A stand-in for IPython in a notebook; gives the outputs that were displayed."""
+    shown = []
+
+    def display(page, display_id):
+        assert display_id
+        shown.append(Output(page))
+        return shown[-1]
+
+    fake = types.ModuleType("IPython")
+    fake.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    fake.display = types.ModuleType("IPython.display")
+    fake.display.display, fake.display.HTML = display, str
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.setitem(sys.modules, "IPython.display", fake.display)
+    return shown
+
+
+def test_in_a_notebook_progress_draws_one_bar_that_is_updated(notebook, clock, capsys):
+    observer = Progress()
+    observer.started(100, {"parameters": 3})
+    for step in range(1, 101):
+        clock.now += 1
+        observer.stepped(step, METRICS)
+        if step == 50:
+            halfway = notebook[0].pages[-1]
+    observer.noted("a < b")
+    observer.finished({})
+    (output,) = notebook
+    assert capsys.readouterr() == ("", "")
+    assert '<progress value="50" max="100"' in halfway
+    assert "50 of 100  0:50 left  loss 1.235" in halfway
+    assert "<div>training: 3 parameters, 100 steps</div><div>a &lt; b</div>" in output.pages[-1]
+    assert '<progress value="100" max="100"' in output.pages[-1]
+
+
+def test_a_notebook_gets_few_updates_of_a_quick_run(notebook, clock):
+    observer = Progress()
+    observer.started(1000, {})
+    for step in range(1, 1001):
+        clock.now += 0.01
+        observer.stepped(step, METRICS)
+    assert len(notebook[0].pages) < 60
+
+
+def test_ipython_in_a_terminal_is_no_notebook(notebook, monkeypatch):
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: types.SimpleNamespace())
+    assert not displays.in_notebook()
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: None)
+    assert not displays.in_notebook()
 
 
 def test_progress_refuses_to_print_no_lines():
     with pytest.raises(ValueError, match="lines must be at least 1, not 0"):
         Progress(lines=0)
+    with pytest.raises(ValueError, match="seconds must be at least 0, not -1"):
+        Progress(seconds=-1)

@@ -4,12 +4,15 @@ import pytest
 
 from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
 from crvnn_core import Observer
+from trackers import fake_mlflow, fake_wandb
 
 
 @built_in("observer")
-def test_built_in_observers_satisfy_their_contract(name, sets, check, by):
+def test_built_in_observers_satisfy_their_contract(name, sets, check, by, monkeypatch):
     if name == "tensorboard":
         pytest.importorskip("tensorboard")
+    fake_wandb(monkeypatch)
+    fake_mlflow(monkeypatch)
     check(component("observer", name, sets))
 
 

@@ -75,6 +75,13 @@ class Task(ABC):
         """The right tree of each sequence, to score found ones against; ``None`` where nobody has said."""
         return (None,) * len(example.sequences)
 
+    def gold_label(self, sequences: tuple[tuple[str, ...], ...]) -> int | None:
+        """The label of sequences that no file labels, computed from them; ``None`` where that cannot be done.
+
+        Pages show by it whether the prediction for a user's text is correct.
+        """
+        return None
+
     def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
         """Spans (start, end) that each sequence has by itself, where the rest of its gold tree is a convention.
 

@@ -12,8 +12,11 @@ from attrs import define, field
 from crvnn_core import Catalog, CrvnnError, InputError, Trained, load
 from crvnn_core.errors import UnknownNameError, nearest
 from crvnn_core.host.slots import EXCHANGEABLE
+from crvnn_core.inference.gold import read_gold
 from crvnn_core.inference.inspection import Inspection, inspect, neighbours
 from crvnn_core.inference.part_exchange import exchange_parts
+from crvnn_core.inference.texts import Text
+from crvnn_core.palette import RUNS
 from crvnn_core.training.data import split_examples
 from crvnn_explorer.choices import choices
 from crvnn_explorer.request import Query
@@ -52,6 +55,7 @@ class Explorer:
         with self._lock:
             return {
                 "limit": MOST_TOKENS,
+                "colours": RUNS,
                 "models": [self._model(name, trained) for name, trained in self.runs.items()],
                 "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
             }
@@ -76,9 +80,12 @@ class Explorer:
         }
 
     def inspect(self, query: Query) -> dict[str, Any]:
-        """The model's prediction, and every step of its encoder, as JSON-ready data."""
+        """The model's prediction, every step of its encoder, and what its task knows to be right; JSON-ready."""
         with self._lock:
-            return self._inspection(query).plain()
+            inspection = self._inspection(query)
+            gold = read_gold(self._model_for(query), _question(query.texts))
+        trees = [sequence.tree for sequence in inspection.sequences]
+        return {**inspection.plain(), "gold": gold.plain(trees)}
 
     def neighbours(self, query: Query, sequence: int, step: int) -> dict[str, Any]:
         """The neighbours of each token before a step, as pairs (position, weight)."""
@@ -121,7 +128,12 @@ class Explorer:
         return self._inspections[query]
 
 
-def _checked(trained: Trained, texts: tuple[str, ...]) -> str | tuple[str, str]:
+def _question(texts: tuple[str, ...]) -> Text:
+    """One text, or a pair of them."""
+    return texts[0] if len(texts) == 1 else (texts[0], texts[1])
+
+
+def _checked(trained: Trained, texts: tuple[str, ...]) -> Text:
     """The texts as ``Trained.question`` takes them; an error if their number is wrong, or one is too long."""
     arity = trained.task.arity
     if len(texts) != arity:
@@ -131,7 +143,7 @@ def _checked(trained: Trained, texts: tuple[str, ...]) -> str | tuple[str, str]:
         if not text.strip():
             which = ("first ", "second ")[number] if arity == 2 else ""
             raise InputError(f"the {which}text is empty: type something to see what the model makes of it")
-    question = texts[0] if arity == 1 else (texts[0], texts[1])
+    question = _question(texts)
     try:
         sequences = trained.question(question).sequences
     except InputError as error:

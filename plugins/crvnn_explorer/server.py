@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crvnn_core import CrvnnError
+from crvnn_core.palette import css_variables
 from crvnn_explorer.models import Explorer
 from crvnn_explorer.request import Query, read_json, whole_number
 
@@ -51,6 +52,9 @@ def create_app(explorer: Explorer, names: frozenset[str] | None = LOOPBACK_NAMES
     async def page(request: Request) -> Response:
         return FileResponse(STATIC / "index.html")
 
+    async def palette(request: Request) -> Response:
+        return Response(css_variables(), media_type="text/css")
+
     async def models(request: Request) -> Response:
         return await _told(explorer.describe)
 
@@ -77,6 +81,7 @@ def create_app(explorer: Explorer, names: frozenset[str] | None = LOOPBACK_NAMES
         Route("/api/example", example),
         Route("/api/inspect", inspect, methods=["POST"]),
         Route("/api/neighbours", neighbours, methods=["POST"]),
+        Route("/static/palette.css", palette),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     return Starlette(routes=routes, middleware=[Middleware(_Guard, names=names)])

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from crvnn_core.errors import InputError
+from crvnn_core.inference.gold import read_gold
 from crvnn_core.inference.inspection import Inspection, inspect
 from crvnn_core.inference.texts import Text, pair_texts
 from crvnn_core.inference.trained import Trained
-from crvnn_core.trees.scoring import Sentence, gold_sentences
+from crvnn_core.trees.scoring import Sentence
 from crvnn_report.models import VariantModel
 
 #: Tokens up to which a user's text can be shown.
@@ -51,11 +52,13 @@ def check_texts(texts: Sequence[str], trained: Trained) -> list[Text]:
 def inspect_input(text: Text, gold: str | None, models: Sequence[VariantModel]) -> Input:
     """What each model makes of an input.
 
+    :param gold: the label of an example; that of a user's text is computed, where the task can.
     :param models: at least one of them loaded.
     """
     trained = next(model.trained for model in models if model.trained is not None)
-    trees = gold_sentences(trained.task, trained.question(text))
-    return Input(text, gold, tuple(_inspection(model, text) for model in models), trees)
+    known = read_gold(trained, text)
+    label = known.label if gold is None else gold
+    return Input(text, label, tuple(_inspection(model, text) for model in models), known.sentences)
 
 
 def _inspection(model: VariantModel, text: Text) -> Inspection | str:

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
+from crvnn_core.palette import css_variables
 from crvnn_report.rendering import render
 from crvnn_report.report import Report
 from crvnn_report.sections import SECTIONS
@@ -41,7 +42,7 @@ def page(report: Report) -> str:
             for section, context in contents
             if context is not None
         ],
-        style=Markup(style),
+        style=Markup(css_variables() + style),
         script=Markup(script),
         digest=digest,
         version=version("crvnn"),

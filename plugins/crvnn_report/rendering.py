@@ -8,6 +8,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from crvnn_core.palette import run_class
+
 
 def render(template: str, **values: Any) -> Markup:
     """A template filled in with values; the result is markup, which other templates print as it is.
@@ -33,4 +35,4 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters.update(json=_json, px=_px)
+_ENVIRONMENT.filters.update(json=_json, px=_px, run_class=run_class)

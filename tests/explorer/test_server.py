@@ -9,6 +9,7 @@ import pytest
 
 from crvnn_core import load
 from crvnn_core.inference.inspection import inspect
+from crvnn_core.palette import css_variables
 from crvnn_explorer import server
 from crvnn_explorer.models import MOST_TOKENS
 from crvnn_explorer.request import Query
@@ -34,6 +35,12 @@ def test_the_page_and_its_files_are_served_and_may_load_nothing_else(ask):
         "",
     ):
         assert ask(f"/static/{path}")[0] == 404
+
+
+def test_the_colours_are_those_of_the_palette(ask):
+    status, sheet = ask("/static/palette.css")
+    assert (status, sheet) == (200, css_variables())
+    assert ask.headers["content-type"].startswith("text/css")
 
 
 def test_no_file_of_the_page_names_another_host_or_makes_markup_of_text():
@@ -81,7 +88,9 @@ def test_models_and_what_can_be_changed_are_described(ask, explorer, letters):
 def test_an_answer_is_that_of_inspect(ask, explorer, letters):
     status, found = ask("/api/inspect", {"model": letters, "texts": ["c d x a"]})
     assert status == 200
+    gold = found.pop("gold")
     assert found == json.loads(json.dumps(inspect(explorer.runs[letters], "c d x a").plain()))
+    assert gold == {"label": None, "trees": [None], "agreement": [""]}
     assert found["sequences"][0]["unknown"] == [False, False, True, False]
 
 

@@ -72,7 +72,7 @@ def test_seeds_of_one_variant_are_shown_together(small_catalog, letters_run, tmp
         spec.write_text(spec.read_text().replace("seed = 0\n", f"seed = {seed}\n", 1))
     shutil.copy(letters_run / "spec.toml", tmp_path / "group/seeds.toml")
     outline = report(small_catalog, tmp_path / "group")
-    assert outline.all("article", **{"class": "card s0"})[0][2].startswith("group")
+    assert outline.all("article", **{"class": "card run-0"})[0][2].startswith("group")
     assert "± 0.0" in outline.section("overview")
     assert "2 runs" in outline.all("h1")[0][2]
     assert "Of several seeds, the first is used." in outline.section("depth")

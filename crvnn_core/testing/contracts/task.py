@@ -104,6 +104,17 @@ def check_task_gold_trees_fit(component: Component) -> None:
                 assert not missing, f"{where}: the gold tree does not have the constituents {sorted(missing)}"
 
 
+def check_task_gold_labels_fit(component: Component) -> None:
+    """The label that it computes from the sequences of an example, where it does, is the example's."""
+    task = build(component)
+    for split in task.splits:
+        for number, example in enumerate(_some(task, split)):
+            label = task.gold_label(example.sequences)
+            assert label is None or label == example.label, (
+                f"{split}, example {number} has the label {example.label}, but gold_label gives {label}"
+            )
+
+
 def check_task_head_gives_logits_that_learn(component: Component) -> None:
     """The head turns sentence vectors into finite logits [B, classes], and gradients reach all of it."""
     task = build(component)
@@ -133,6 +144,7 @@ TASK_CHECKS = (
     check_task_keeps_its_splits_apart,
     check_task_reads_back_its_own_text,
     check_task_gold_trees_fit,
+    check_task_gold_labels_fit,
     check_task_head_gives_logits_that_learn,
     check_task_head_runs_on_any_device,
 )

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from attrs import frozen
 
+from crvnn_core.palette import COLOURS
 from crvnn_core.trees.formats.escapes import visible
 from crvnn_core.trees.tree import Node, Tree
 
@@ -22,16 +23,16 @@ _GAP, _MARGIN = 18, 16
 _LONGEST = 24  # letters of a token that are shown; the rest is in its tooltip
 _TALLEST = 1500  # pixels, within which the levels of a deep tree stand closer
 _COLOURS = {  # in the light, and in the dark
-    "ink": ("#1f2328", "#e6edf3"),
-    "line": ("#8c959f", "#6e7681"),
-    "sure": ("#0b62c4", "#58a6ff"),
-    "late": ("#b45309", "#e3a04c"),
-    "paper": ("#ffffff", "#0d1117"),
-    "odd": ("#b42318", "#ff7b72"),
+    "ink": COLOURS["ink"],
+    "edge": ("#8c959f", "#6e7681"),
+    "sure": COLOURS["e"],
+    "late": COLOURS["muted"],
+    "paper": COLOURS["surface"],
+    "odd": COLOURS["wrong"],
 }
 _RULES = """
 .crvnn-tree .paper { fill: @paper; }
-.crvnn-tree .edge { fill: none; stroke: @line; stroke-width: 1.5; }
+.crvnn-tree .edge { fill: none; stroke: @edge; stroke-width: 1.5; }
 .crvnn-tree .edge.strange { stroke: @odd; stroke-dasharray: 3 3; }
 .crvnn-tree .token { fill: @ink; text-anchor: middle; white-space: pre; font-size: 15px;
   font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; }

@@ -1,14 +1,17 @@
 // The page: one text, one or two models on it, and the steps of both in time with each other.
 
 import * as api from "./api.js";
-import { compare, rowOf } from "./compare.js";
+import { isRight } from "./answer.js";
+import { compare, rowOf, tellingFrame } from "./compare.js";
 import { byId, html } from "./dom.js";
 import { Pane } from "./pane.js";
 import { Player } from "./player.js";
-import { emptyPane, fromHash, toHash } from "./state.js";
-import { levels } from "./tree.js";
+import { emptyPane, emptyView, fromHash, toHash } from "./state.js";
+import { drawTabs } from "./tabs.js";
+import { differsFromGold, levels } from "./tree.js";
 
-let offer, state, player, panes = [], expected = null, asked = 0, written = "", without = null;
+const SMALL = matchMedia("(max-width: 900px)"); // as in style.css
+let offer, state, player, panes = [], label = null, asked = 0, front = 0, written = "", without = null;
 
 function arity() {
   return offer.models.find((model) => model.name === state.panes[0].model).arity;
@@ -32,7 +35,7 @@ function drawTexts() {
     field.value = text;
     field.addEventListener("input", () => {
       state.texts[i] = field.value;
-      expected = null;
+      label = null;
       fit(field);
       remember();
       panes.forEach((pane) => pane.refresh());
@@ -52,7 +55,13 @@ function build() {
   player.pause();
   panes = state.panes.map((pane, i) => new Pane("AB"[i], offer, pane, {
     texts: () => state.texts,
-    expected: () => expected,
+    label: () => label,
+    gold: () => state.gold,
+    drawGold: (wanted) => {
+      state.gold = wanted;
+      remember();
+      redraw();
+    },
     changed: () => {
       if (state.texts.length !== arity()) {
         drawTexts();
@@ -69,7 +78,7 @@ function build() {
   button.setAttribute("aria-pressed", String(panes.length === 2));
   button.textContent = panes.length === 2 ? "Back to one" : "Compare two variants";
   for (const pane of panes) {
-    pane.details.open = panes.length === 1 && window.innerWidth > 900;
+    pane.details.open = panes.length === 1 && !SMALL.matches;
     pane.refresh(true);
   }
   byId("difference").hidden = true;
@@ -79,15 +88,40 @@ function redraw() {
   const answers = panes.map((pane) => pane.answer);
   const ready = answers.length === 2 && answers.every(Boolean) && panes.every((pane) => pane.error.hidden);
   const difference = ready ? compare(...answers) : null;
-  const heights = ready ? answers[0].sequences.map((_, i) => Math.max(...answers.map((answer) => levels(answer.sequences[i]?.tree)))) : null;
-  panes.forEach((pane, side) => pane.draw(difference, side, heights));
+  const level = ready && !SMALL.matches; // side by side, both trees have room for the higher one
+  panes.forEach((pane, side) => pane.draw(difference, side, rooms(level ? answers : answers.slice(side, side + 1))));
   count();
   tellDifference(difference, answers);
+  tabs();
   if (panes.some((pane) => !pane.answer && pane.error.hidden)) { // the other is still to come
-    panes.forEach((pane) => pane.show(player.atEnd ? Infinity : player.frame));
+    panes.forEach((pane) => pane.show(player.chosen === null ? Infinity : player.chosen ?? player.frame));
     return;
   }
-  player.rescale(Math.max(...panes.map((pane) => pane.last)), difference?.parting?.frame ?? null);
+  const parting = difference?.parting?.frame ?? null;
+  const telling = tellingFrame(answers.flatMap((answer) => answer?.sequences ?? []));
+  const last = Math.max(...panes.map((pane) => pane.last));
+  player.rescale(last, Math.max(telling, Math.min(parting ?? 0, last - 1)), parting);
+}
+
+/** For each sequence, how high its tree may be, and whether its gold tree is drawn: where one of the trees differs from it. */
+function rooms(answers) {
+  return (answers[0]?.sequences ?? []).map((_, i) => ({
+    levels: Math.max(...answers.map((answer) => levels(answer.sequences[i]?.tree))),
+    gold: state.gold && answers.some((answer) => differsFromGold(answer, i)),
+  }));
+}
+
+/** On a small screen two variants are tabs. */
+function tabs() {
+  front = Math.min(front, panes.length - 1);
+  panes.forEach((pane, i) => pane.element.classList.toggle("front", i === front));
+  drawTabs(byId("tabs"), panes.map((pane) => ({
+    letter: pane.letter, badge: pane.badge.className, name: pane.state.model,
+    label: pane.answer?.label, right: pane.answer ? isRight(pane.answer, label) : null,
+  })), front, (chosen) => {
+    front = chosen;
+    redraw(); // what was hidden had no width
+  });
 }
 
 /** How long the text is, if it could be read. */
@@ -140,7 +174,8 @@ async function anotherExample() {
       return;
     }
     state.texts = found.texts;
-    expected = found.label;
+    label = found.label;
+    state.frame = player.chosen = undefined;
     drawTexts();
     remember();
     panes.forEach((pane) => pane.refresh(true));
@@ -214,11 +249,10 @@ function wire() {
   });
 }
 
-function open(found, label = null) {
+function open(found, known = null) {
   state = found;
-  expected = label;
-  player.atEnd = state.frame === null;
-  if (state.frame !== null) [player.frame, player.last] = [state.frame, Infinity];
+  label = known;
+  player.chosen = state.frame;
   drawTexts();
   build();
 }
@@ -233,18 +267,18 @@ async function start() {
   }
   player = new Player((frame) => {
     panes.forEach((pane) => pane.show(frame));
-    const next = player.atEnd || player.last === 0 ? null : frame;
-    if (state.frame !== next && panes.some((pane) => pane.answer)) {
-      state.frame = next;
+    if (state.frame !== player.chosen) {
+      state.frame = player.chosen;
       remember();
     }
   });
   wire();
+  byId("view").focus({ preventScroll: true }); // so that keys scroll it
   const known = offer.models.map((model) => model.name);
   const found = fromHash(location.hash, known);
-  state = found ?? { texts: [""], panes: [emptyPane(known[0])], frame: null };
+  state = found ?? emptyView(known[0]);
   if (!found) await anotherExample();
-  open(state, expected);
+  open(state, label);
   remember();
 }
 

@@ -52,3 +52,18 @@ export function compare(one, two) {
     .sort((a, b) => a.frame - b.frame)[0];
   return { sequences, parting: parting ?? null };
 }
+
+/**
+ * The frame that tells most of some recursions: the first by whose step half of what is composed has been. It is neither
+ * before the second step, when nothing is made yet, nor the end, when all is.
+ */
+export function tellingFrame(sequences) {
+  const last = Math.max(0, ...sequences.map((sequence) => sequence.compose.length));
+  const composed = Array.from({ length: last }, (_, frame) => sequences
+    .flatMap(({ exists, compose }) => (compose[frame] ?? []).map((c, place) => c * exists[frame][place]))
+    .reduce((sum, part) => sum + part, 0));
+  const half = composed.reduce((sum, part) => sum + part, 0) / 2;
+  let sum = 0;
+  const frame = composed.findIndex((part) => (sum += part) >= half);
+  return Math.max(0, Math.min(Math.max(frame, 1), last - 1));
+}

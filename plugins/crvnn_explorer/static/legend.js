@@ -4,20 +4,23 @@ import { html } from "./dom.js";
 
 const REACH = matchMedia("(hover: none)").matches ? "Tap" : "Point at";
 
-function headed(title, keys) {
+function headed(title, keys, more = null) {
   return html("div", { class: "over" }, html("h2", {}, title), keys.length > 0 && html("p", { class: "keys" },
-    keys.map(([swatch, words]) => html("span", {}, swatch && html("span", { class: `swatch ${swatch}`, "aria-hidden": "true" }), words))));
+    keys.map(([swatch, words]) => html("span", {}, swatch && html("span", { class: `swatch ${swatch}`, "aria-hidden": "true" }), words))), more);
 }
 
-/** Above a tree; one without steps needs no key. */
-export function treeKeys(sequence, difference) {
-  if (!sequence.exists.length) return headed("Tree", []);
+/**
+ * Above a tree; the steps in which it is made need no key where there are none. `gold` is whether the gold tree is drawn,
+ * and `agreement` says how far the tree agrees with it.
+ */
+export function treeKeys(sequence, difference, gold, agreement) {
   const late = sequence.tree.nodes.some((node) => node.step === null);
   return headed("Tree", [
-    ["e", "made"], ["c", "made in this step"], ["n", "made later"],
-    ...(late ? [["dashed", "joined only at the end"]] : []),
+    ...(sequence.exists.length ? [["e", "made"], ["c", "made in this step"], ["n", "made later"]] : []),
+    ...(late && sequence.exists.length ? [["dashed", "joined only at the end"]] : []),
     ...(difference?.hasTrees ? [["d", "not in the other tree"]] : []),
-  ]);
+    ...(gold ? [["g", "below: gold tree, dashed where it differs"]] : []),
+  ], agreement);
 }
 
 /** Above the steps. */

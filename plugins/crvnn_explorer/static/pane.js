@@ -9,7 +9,7 @@ import { columns } from "./layout.js";
 import { stepKeys, treeKeys } from "./legend.js";
 import { changes, partControls } from "./settings.js";
 import { drawSteps } from "./steps.js";
-import { drawTree, levels } from "./tree.js";
+import { differsFromGold, drawTree } from "./tree.js";
 
 export class Pane {
   constructor(letter, offer, state, on) {
@@ -54,9 +54,10 @@ export class Pane {
     this.chart = html("div", {});
     this.error = html("p", { class: "error", role: "alert", hidden: true });
     this.pictures = html("div", { class: "pictures" });
+    this.badge = html("span", { "aria-hidden": "true" }, letter);
     this.element = html("section", { class: "card pane", id: `pane-${letter}`, "aria-label": `Model ${letter}` },
       html("div", { class: "side" },
-        html("div", { class: "row head" }, html("span", { class: "badge", "aria-hidden": "true" }, letter), html("label", { class: "sr", for: id }, "Run"), this.runs, this.hardLabel),
+        html("div", { class: "row head" }, this.badge, html("label", { class: "sr", for: id }, "Run"), this.runs, this.hardLabel),
         this.error, this.verdict, this.chart, this.details),
       this.pictures);
     this.controls();
@@ -64,6 +65,7 @@ export class Pane {
 
   controls() {
     const { model, state } = this;
+    this.badge.className = `badge run-${this.offer.models.indexOf(model) % this.offer.colours}`;
     this.runs.value = state.model;
     this.hard.checked = state.hard;
     this.hardLabel.hidden = !model.hard;
@@ -105,23 +107,24 @@ export class Pane {
   }
 
   /** Draw everything anew: the answer has changed, or what it is compared with, or the room for it. */
-  draw(difference, side, heights) {
+  draw(difference, side, rooms) {
     const { answer } = this;
     if (!answer) return;
-    const { verdict, chart } = drawAnswer(answer, this.on.expected());
+    const { verdict, chart } = drawAnswer(answer, this.on.label());
     const said = verdict.textContent;
     if (this.verdict.textContent !== said) this.verdict.replaceChildren(verdict);
     this.chart.replaceChildren(chart);
     const open = [...this.pictures.querySelectorAll("details")].map((each) => each.open);
     const room = Math.max(0, this.pictures.clientWidth - 4);
     const before = this.views;
-    this.views = answer.sequences.map((sequence, index) => this.view(sequence, index, difference?.sequences[index], side, room, heights?.[index] ?? levels(sequence.tree)));
+    this.views = answer.sequences.map((sequence, index) => this.view(sequence, index, difference?.sequences[index], side, room, rooms[index]));
     for (const view of this.views) this.takeOver(view, before[view.index]);
     this.pictures.replaceChildren(...this.views.map((view) => view.element));
     this.pictures.querySelectorAll("details").forEach((each, i) => { each.open = open[i] ?? false; });
   }
 
-  view(sequence, index, difference, side, room, height) {
+  /** One sequence; `levels` is how high its tree may be, and `gold` whether the gold tree is drawn. */
+  view(sequence, index, difference, side, room, { levels, gold }) {
     const at = columns(sequence.tokens, room);
     const element = html("figure", { class: "sequence" });
     const view = { sequence, index, element, tree: null, steps: null, pointed: null, kept: null, told: html("p", { class: "told", "aria-live": "polite" }) };
@@ -129,8 +132,10 @@ export class Pane {
     const unknown = [...new Set(sequence.tokens.filter((_, i) => sequence.unknown[i]))];
     if (unknown.length) element.append(html("p", { class: "note" }, "Unknown to the model: ", unknown.map((token) => html("span", { class: "sample unknown" }, token))));
     if (sequence.tree) {
-      view.tree = drawTree(sequence, at, difference?.only[side], height);
-      scroll.append(treeKeys(sequence, difference), view.tree.root);
+      const known = this.answer.gold.trees[index], differs = differsFromGold(this.answer, index);
+      view.tree = drawTree(sequence, at, difference?.only[side], levels, gold ? known : null);
+      const agreement = this.answer.gold.agreement[index] && this.agreement(index, differs);
+      scroll.append(treeKeys(sequence, difference, gold, agreement || null), view.tree.root);
     }
     if (sequence.exists.length) {
       view.steps = drawSteps(sequence, at, difference?.cells, {
@@ -153,6 +158,18 @@ export class Pane {
     }
     if (view.tree || view.steps) element.append(this.saving(view));
     return view;
+  }
+
+  /** How the tree agrees with the gold one, and a switch that draws the latter. */
+  agreement(index, differs) {
+    const words = html("p", { class: "agreement" }, differs ? "" : html("span", { class: "right" }, "✓ "), this.answer.gold.agreement[index]);
+    if (differs) {
+      const id = `gold-${this.letter}-${index}`;
+      const box = html("input", { type: "checkbox", id, onchange: () => this.on.drawGold(box.checked) });
+      box.checked = this.on.gold();
+      words.append(" ", html("label", { class: "check", for: id }, box, " Draw it below"));
+    }
+    return words;
   }
 
   saving(view) {

@@ -6,7 +6,8 @@ const PACE = 900; // milliseconds
 
 export class Player {
   constructor(shown) {
-    Object.assign(this, { shown, last: 0, frame: 0, atEnd: true, timer: null });
+    // chosen: as the frame of a view
+    Object.assign(this, { shown, last: 0, frame: 0, chosen: undefined, timer: null });
     this.scrub = byId("scrub");
     byId("first").addEventListener("click", () => this.go(0));
     byId("back").addEventListener("click", () => this.go(this.frame - 1));
@@ -17,8 +18,8 @@ export class Player {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** There are other steps now. Whoever was at the end stays there. */
-  rescale(last, difference) {
+  /** There are other steps now. Whoever was at the end stays there; where nobody has chosen, the telling step is shown. */
+  rescale(last, telling, difference) {
     this.last = last;
     this.scrub.max = String(last);
     byId("player").classList.toggle("empty", last === 0);
@@ -27,13 +28,17 @@ export class Player {
     tick.hidden = difference === null || last === 0;
     if (!tick.hidden) tick.style.setProperty("--at", String(difference / last));
     if (last === 0) this.pause();
-    this.show(this.atEnd ? last : Math.min(this.frame, last));
+    this.show(this.chosen === undefined ? telling : Math.min(this.chosen ?? last, last));
   }
 
   go(frame) {
     this.pause();
-    this.atEnd = frame >= this.last;
-    this.show(Math.max(0, Math.min(frame, this.last)));
+    this.choose(frame);
+  }
+
+  choose(frame) {
+    this.chosen = frame >= this.last ? null : Math.max(0, frame);
+    this.show(this.chosen ?? this.last);
   }
 
   show(frame) {
@@ -50,14 +55,10 @@ export class Player {
       this.pause();
       return;
     }
-    if (this.frame >= this.last) this.show(0);
-    this.atEnd = false;
+    this.choose(this.frame >= this.last || this.chosen === undefined ? 0 : this.frame);
     this.timer = setInterval(() => {
-      this.show(this.frame + 1);
-      if (this.frame >= this.last) {
-        this.pause();
-        this.atEnd = true;
-      }
+      this.choose(this.frame + 1);
+      if (this.frame >= this.last) this.pause();
     }, PACE);
     this.mark(true);
   }

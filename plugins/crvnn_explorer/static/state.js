@@ -18,6 +18,14 @@ function pane(found, known) {
   };
 }
 
+/**
+ * A view has texts, panes, whether gold trees are drawn, and a frame: null for the end, undefined where nobody has chosen
+ * one, so that the most telling is shown.
+ */
+export function emptyView(model) {
+  return { texts: [""], panes: [emptyPane(model)], frame: undefined, gold: false };
+}
+
 /** The view in an address; null where it holds none, or one of runs that are not here. */
 export function fromHash(hash, known) {
   if (!hash || hash === "#") return null;
@@ -26,13 +34,13 @@ export function fromHash(hash, known) {
     const panes = found.panes.slice(0, 2).map((each) => pane(each, known));
     const texts = found.texts.slice(0, 2).map(String);
     if (!panes.length || panes.includes(null) || !texts.length) return null;
-    const frame = Number.isInteger(found.frame) && found.frame >= 0 ? found.frame : null;
-    return { texts, panes, frame };
+    const frame = found.frame === null || (Number.isInteger(found.frame) && found.frame >= 0) ? found.frame : undefined;
+    return { texts, panes, frame, gold: found.gold === true };
   } catch {
     return null;
   }
 }
 
-export function toHash(state) {
-  return `#${encodeURIComponent(JSON.stringify({ texts: state.texts, panes: state.panes, frame: state.frame }))}`;
+export function toHash({ texts, panes, frame, gold }) {
+  return `#${encodeURIComponent(JSON.stringify({ texts, panes, frame, gold: gold || undefined }))}`;
 }

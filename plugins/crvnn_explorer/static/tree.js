@@ -34,10 +34,56 @@ function describe(node, tokens) {
   return `${text}: ${when}${chance}`;
 }
 
-/** From a child up and over to its parent, around a corner. */
+/** From a child up (in a gold tree, down) and over to its parent, around a corner. */
 function branch(child, parent) {
-  const round = Math.min(5, Math.abs(parent.x - child.x), child.y - parent.y) * Math.sign(parent.x - child.x);
-  return `M${child.x},${child.y}V${parent.y + Math.abs(round)}Q${child.x},${parent.y} ${child.x + round},${parent.y}H${parent.x}`;
+  const round = Math.min(5, Math.abs(parent.x - child.x), Math.abs(child.y - parent.y));
+  const [over, up] = [round * Math.sign(parent.x - child.x), round * Math.sign(child.y - parent.y)];
+  return `M${child.x},${child.y}V${parent.y + up}Q${child.x},${parent.y} ${child.x + over},${parent.y}H${parent.x}`;
+}
+
+/** The branches and the dot of each node; `y` gives the height of a part on the page. */
+function drawNodes(nodes, at, y, level, about) {
+  const place = (part) => ({ x: part.token === undefined ? part.x : at.middles[part.token], y: y(part) });
+  return nodes.map((node) => {
+    const ends = [place(node.left), place(node.right)];
+    node.x = (ends[0].x + ends[1].x) / 2;
+    const here = place(node);
+    return {
+      node,
+      branches: ends.map((end) => svg("path", { class: "branch", d: branch(end, here) })),
+      dot: svg("circle", { class: "node", cx: here.x, cy: here.y, r: Math.max(1.5, Math.min(4.5, level / 3)) }, svg("title", {}, about(node))),
+    };
+  });
+}
+
+function spacing(height) {
+  return Math.max(3, Math.min(23, 300 / Math.max(height, 1)));
+}
+
+const spanOf = (node) => `${node.start}-${node.end}`;
+
+/** The gold tree, hanging below the tokens; nodes that the model's tree does not have are marked. */
+function drawGold(gold, tree, at, top) {
+  const { nodes, height } = shape(gold);
+  const level = Math.min(16, spacing(height));
+  const own = new Set(tree.nodes.map(spanOf));
+  const drawn = drawNodes(nodes, at, (part) => top + level * (part.height ?? 0), level,
+    (node) => `${tree.tokens.slice(node.start, node.end).join(" ")}: in the gold tree${own.has(spanOf(node)) ? "" : " alone"}`);
+  const root = svg("g", { class: "gold" });
+  for (const { node, branches, dot } of drawn) {
+    for (const part of [...branches, dot]) part.classList.toggle("other", !own.has(spanOf(node)));
+    root.append(...branches);
+  }
+  root.append(...drawn.map(({ dot }) => dot));
+  return { root, height: level * height + 10 };
+}
+
+/** Whether a gold tree is known and a model's tree is another, for the sequence of this number. */
+export function differsFromGold(answer, index) {
+  const [tree, gold] = [answer.sequences[index]?.tree, answer.gold.trees[index]];
+  if (!tree || !gold || gold.tokens.length !== tree.tokens.length) return false;
+  const own = new Set(tree.nodes.map(spanOf));
+  return gold.nodes.some((node) => !own.has(spanOf(node)));
 }
 
 /** How many levels a tree has above its tokens. */
@@ -46,35 +92,20 @@ export function levels(tree) {
 }
 
 /** A picture of a tree in room for so many levels, and a function that shows it as it is in a frame. */
-export function drawTree(sequence, at, differing, height) {
+export function drawTree(sequence, at, differing, height, gold = null) {
   const { tokens, unknown, tree } = sequence;
   const { nodes } = shape(tree);
-  const level = Math.max(3, Math.min(23, 300 / Math.max(height, 1)));
+  const level = spacing(height);
   const base = TOP + level * height + 6;
-  const root = svg("svg", {
-    class: "picture tree", width: at.width, height: base + TOKEN + 6, viewBox: `0 0 ${at.width} ${base + TOKEN + 6}`,
-    role: "img",
-  });
+  const below = gold && drawGold(gold, tree, at, base + TOKEN);
+  const whole = base + TOKEN + 6 + (below?.height ?? 0);
+  const root = svg("svg", { class: "picture tree", width: at.width, height: whole, viewBox: `0 0 ${at.width} ${whole}`, role: "img" });
   root.append(
     svg("title", {}, "Tree"),
     svg("desc", {}, `The tree over ${tokens.length} tokens: ${nodes.length ? bracketed(nodes.at(-1), tokens) : tokens[0]}`),
   );
-  const lines = svg("g"), dots = svg("g"), leaves = svg("g");
-  const place = (part) => part.token !== undefined
-    ? { x: at.middles[part.token], y: base }
-    : { x: part.x, y: base - level * part.height };
-  const drawn = nodes.map((node) => {
-    const ends = [place(node.left), place(node.right)];
-    node.x = (ends[0].x + ends[1].x) / 2;
-    const here = place(node);
-    const group = ends.map((end) => svg("path", { class: "branch", d: branch(end, here) }));
-    const dot = svg("circle", { class: "node", cx: here.x, cy: here.y, r: Math.max(1.5, Math.min(4.5, level / 3)) },
-      svg("title", {}, describe(node, tokens)));
-    lines.append(...group);
-    dots.append(dot);
-    const other = differing?.has(`${node.start}-${node.end}`);
-    return { node, parts: [...group, dot], other };
-  });
+  const leaves = svg("g");
+  const drawn = drawNodes(nodes, at, (part) => base - level * (part.height ?? 0), level, (node) => describe(node, tokens));
   tokens.forEach((token, i) => {
     leaves.append(
       svg("rect", {
@@ -84,16 +115,16 @@ export function drawTree(sequence, at, differing, height) {
       svg("text", { class: "label", x: at.middles[i], y: base + 17 }, at.labels[i]),
     );
   });
-  root.append(lines, dots, leaves);
+  if (below) root.append(below.root);
+  root.append(svg("g", {}, drawn.flatMap(({ branches }) => branches)), svg("g", {}, drawn.map(({ dot }) => dot)), leaves);
 
   function show(frame, last) {
-    for (const { node, parts, other } of drawn) {
+    for (const { node, branches, dot } of drawn) {
       const step = node.step ?? last + 1;
       const when = step <= frame || frame >= last ? "made" : step === frame + 1 ? "now" : "later";
-      for (const part of parts) {
-        const kind = part.tagName === "circle" ? "node" : "branch";
-        part.setAttribute("class", [kind, when, other && "other", node.step === null && "late"].filter(Boolean).join(" "));
-      }
+      const states = [when, differing?.has(spanOf(node)) && "other", node.step === null && "late"].filter(Boolean).join(" ");
+      for (const part of branches) part.setAttribute("class", `branch ${states}`);
+      dot.setAttribute("class", `node ${states}`);
     }
   }
   return { root, show };

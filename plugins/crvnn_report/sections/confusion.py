@@ -1,4 +1,4 @@
-"""Confusion: for each gold label, how often each label is predicted."""
+"""Confusion: for each true label, how often each label is predicted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def context(report: Report) -> dict[str, Any]:
 
 
 def confusion_counts(predictions: Sequence[Prediction], classes: Sequence[str]) -> list[list[int]]:
-    """For each gold label (rows), how often each label (columns) is predicted."""
+    """For each true label (rows), how often each label (columns) is predicted."""
     index = {name: i for i, name in enumerate(classes)}
     counts = [[0] * len(classes) for _ in classes]
     for one in predictions:
@@ -60,9 +60,9 @@ def _matrix(model: VariantModel, classes: Sequence[str]) -> Markup:
         classes,
         [[count / (total or 1) for count in row] for row, total in zip(counts, totals, strict=True)],
         lambda i, j: f"{counts[i][j]:,}" if counts[i][j] and len(classes) <= _NUMBERS else "",
-        lambda i, j: f"{classes[i]} predicted as {classes[j]}: {counts[i][j]:,} of {totals[i]:,}",
-        x_label="predicted",
-        y_label="gold",
+        lambda i, j: f"true {classes[i]}, predicted {classes[j]}: {counts[i][j]:,} of {totals[i]:,}",
+        x_label="predicted label",
+        y_label="true label",
     )
     wrong = sum(not one.correct for one in model.predictions)
     size = max(18.0, min(46.0, 340 / len(classes)))

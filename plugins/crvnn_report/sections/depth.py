@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from crvnn_core.palette import run_class
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.plot import Mark, Plot
 from crvnn_report.models import VariantModel
@@ -62,8 +63,8 @@ def _chart(plot: Plot, index: int, name: str, counts: Counter[tuple[float, float
     for (length, steps), times in sorted(counts.items()):
         radius = min(2.4 + 0.8 * math.log2(times), 6.5)
         tooltip = f"{times} of {length:g} tokens: {steps:g} steps"
-        marks.append(plot.dot((length, steps), f"example-dot s{index % 8}", tooltip, radius))
-    marks.append(plot.line(_trend(counts), f"line s{index % 8}"))
+        marks.append(plot.dot((length, steps), f"example-dot {run_class(index)}", tooltip, radius))
+    marks.append(plot.line(_trend(counts), f"line {run_class(index)}"))
     mean = statistics.fmean(steps for _, steps in counts.elements())
     description = f"{counts.total():,} examples of {name}; {mean:.1f} steps on average."
     return plot.draw(f"Depth of the recursion against length: {name}", description, marks)

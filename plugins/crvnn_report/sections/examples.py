@@ -7,11 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from crvnn_core.inference.gold import agreement
 from crvnn_core.inference.inspection import InspectedSequence, Inspection
 from crvnn_core.runs.comparison import percent
 from crvnn_core.trees.formats.svg import svg
 from crvnn_core.trees.scoring import Sentence, nontrivial_spans
-from crvnn_core.trees.tree import Tree
 from crvnn_report.charts.matrix import Matrix
 from crvnn_report.inputs import Input
 from crvnn_report.report import Report
@@ -57,6 +57,8 @@ def _input(report: Report, each: Input, opened: bool, steps_opened: bool) -> dic
     return {
         "texts": (each.text,) if isinstance(each.text, str) else each.text,
         "gold": each.gold,
+        # ``svg`` escapes the tokens itself.
+        "gold_trees": [Markup(svg(sentence.gold)) for sentence in each.gold_trees if sentence is not None],
         "opened": opened,
         "steps_opened": steps_opened,
         "css": "columns" + " long" * (longest > _WIDE) + " very-long" * (longest > 2.5 * _WIDE),
@@ -97,20 +99,6 @@ def _agreement(name: str, first: Inspection | str, inspection: Inspection) -> st
     return f"Constituents shared with {name}: {common} of {every}." if every else ""
 
 
-def _gold_agreement(tree: Tree, gold: Sentence | None) -> str:
-    """How many constituents of the gold tree a tree has; the whole input, which every tree has, is not counted."""
-    if gold is None or gold.too_short or gold.gold.tokens != tree.tokens:
-        return ""
-    found, right = nontrivial_spans(tree), nontrivial_spans(gold.gold)
-    if found == right:
-        return "This is the gold tree."
-    text = f"Constituents of the gold tree: {len(found & right)} of {len(right)}"
-    own = (gold.constituents or frozenset()) - {(0, len(tree.tokens))}
-    if own:
-        text += f"; of those that the input brackets itself: {len(found & own)} of {len(own)}"
-    return f"{text}."
-
-
 def _unknown(sequence: InspectedSequence) -> frozenset[int]:
     return frozenset(place for place, unknown in enumerate(sequence.unknown) if unknown)
 
@@ -120,7 +108,7 @@ def _sequence(sequence: InspectedSequence, gold: Sentence | None) -> dict[str, A
     return {
         # ``svg`` escapes the tokens itself.
         "tree": Markup(svg(tree, unknown=unknown)) if tree is not None else None,
-        "agreement": _gold_agreement(tree, gold) if tree is not None else "",
+        "agreement": agreement(tree, gold),
         "unknown": list(dict.fromkeys(sequence.tokens[place] for place in sorted(unknown))),
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import frozen
 from markupsafe import Markup
 
+from crvnn_core.palette import run_class
 from crvnn_core.runs.records import Variant, groups
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.plot import HEIGHT, SLANTED_HEIGHT, Mark, Plot
@@ -145,7 +146,7 @@ def _chart(x_label: str, names: Sequence[str], series: Sequence[_Series], label:
         offset = _OFFSET * (colour - (len(series) - 1) / 2) if len(series) < 8 else 0.0
         means = {place: statistics.fmean(values) for place, values in enumerate(one.values) if values}
         points = [(place + offset, mean) for place, mean in means.items()]
-        marks.append(plot.line(points, f"line s{colour % 8}"))
+        marks.append(plot.line(points, f"line {run_class(colour)}"))
         for place in means:
             marks += _group_marks(plot, one, place, place + offset, names[place], colour)
         listed = ", ".join(f"{names[place]} {mean:.1f}" for place, mean in means.items())
@@ -157,8 +158,8 @@ def _group_marks(plot: Plot, series: _Series, place: int, x: float, name: str, c
     values, count = series.values[place], series.counts[place]
     mean, low, high = statistics.fmean(values), min(values), max(values)
     tooltip = f"{series.variant}, {name}: {mean:.1f}, {count:,} example{'s' * (count != 1)}"
-    css = f"mean{' few' * (count < FEW)} s{colour % 8}"
+    css = f"mean{' few' * (count < FEW)} {run_class(colour)}"
     if len(values) == 1:
         return [plot.dot((x, mean), css, tooltip)]
     tooltip += f" (from {low:.1f} to {high:.1f} over {len(values)} seeds)"
-    return [plot.range(x, low, high, f"whisker s{colour % 8}"), plot.dot((x, mean), css, tooltip)]
+    return [plot.range(x, low, high, f"whisker {run_class(colour)}"), plot.dot((x, mean), css, tooltip)]

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 from markupsafe import Markup
 
+from crvnn_core.palette import run_class
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.plot import Mark, Plot
 from crvnn_report.curves import METRICS, Curve, Points, downsampled, smoothed
@@ -37,7 +38,7 @@ class _Line:
 def _chart(metric: str, label: str, report: Report) -> Markup | None:
     """One metric of all runs by step."""
     drawn = [
-        _line(f"s{colour % 8}", report.curves[run.name][metric], smooth=metric != "learning_rate")
+        _line(run_class(colour), report.curves[run.name][metric], smooth=metric != "learning_rate")
         for colour, variant in enumerate(report.variants)
         for run in variant.runs
         if metric in report.curves[run.name]

@@ -158,6 +158,10 @@ class ListOps(FileTask):
         """The tree of the published files, which is left-branching within a list by convention."""
         return tuple(map(gold_tree, example.sequences))
 
+    def gold_label(self, sequences: tuple[tuple[str, ...], ...]) -> int:
+        """The value of the expression."""
+        return evaluate(sequences[0])
+
     def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
         """The span of every list."""
         return tuple(map(lists, example.sequences))

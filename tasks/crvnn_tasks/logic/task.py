@@ -14,6 +14,7 @@ from crvnn_core import Example, InputError
 from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.logic.language import (
+    EVERYWHERE,
     MOST_OPERATIONS,
     RELATIONS,
     VOCABULARY,
@@ -23,8 +24,10 @@ from crvnn_tasks.logic.language import (
     groups,
     operations,
     pairs,
+    relation,
     row_text,
     tokenize,
+    worlds,
 )
 from crvnn_tasks.rows import FileTask, Row
 
@@ -143,6 +146,19 @@ class Logic(FileTask):
     def gold(self, example: Example) -> tuple[Tree | None, ...]:
         """The trees of the parentheses, which are tokens too."""
         return tuple(map(gold_tree, example.sequences))
+
+    def gold_label(self, sequences: tuple[tuple[str, ...], ...]) -> int | None:
+        """The relation that the truth tables of both sentences have.
+
+        ``None`` for texts that are no sentences, tautologies and contradictions, which have no relation.
+        """
+        try:
+            left, right = map(worlds, sequences)
+        except InputError:
+            return None
+        if {left, right} & {0, EVERYWHERE}:
+            return None
+        return RELATIONS.index(relation(left, right))
 
     def constituents(self, example: Example) -> tuple[frozenset[tuple[int, int]] | None, ...]:
         """The spans of all parentheses."""

@@ -29,7 +29,6 @@ def test_type_a_sequence_and_step_through_it(page, explorer):
     assert page.inner_text("#pane-A .bars .best .name") == answer.label
     assert page.locator(".tree .label").all_text_contents() == TOKENS
     assert page.locator(".tree .node").count() == len(TOKENS) - 1
-    assert page.inner_text("#where") == "the end"
     press(page, "Home")
     for step in range(steps):
         assert page.inner_text("#where") == f"step {step + 1} of {steps}"
@@ -123,7 +122,7 @@ def test_tokens_can_be_navigated_with_the_keyboard(page):
     type_in(page, TEXT)
     press(page, "Home")
     assert page.locator(".spot[tabindex='0']").count() == 1
-    page.locator(".scroll").focus()
+    page.locator("#gold-A-0").focus()
     page.keyboard.press("Tab")
     told(page, "[MAX: left of it", ".told")
     page.keyboard.press("ArrowRight")

@@ -54,7 +54,7 @@ class Gold(Letters):
         ("left-to-right", "This is the gold tree."),
         (
             "balanced",
-            "Constituents of the gold tree: 1 of 2; of those that the input brackets itself: 1 of 1.",
+            "Gold constituents: 1 of 2; those bracketed in the input: 1 of 1.",
         ),
     ],
 )
@@ -73,3 +73,18 @@ def test_one_correct_and_one_wrong_example_are_open_and_all_texts_are(small_cata
     assert opened(trees=5).count(" open") in (1, 2)
     assert opened(trees=5)[0] == " open"
     assert opened(trees=2, texts=["a b", "a", "c"]) == [" open", " open", " open", "", ""]
+
+
+def test_a_typed_expression_is_said_to_be_correct_and_its_gold_tree_is_drawn(catalog):
+    outline = report(catalog, "listops", texts=["[MAX 2 9 ]"], examples=0)
+    inside = " ".join(outline.section("examples").split())
+    assert "True label: 9" in inside
+    assert "✓ correct" in inside
+    (column,) = [element for element in outline.all("details") if element[2].startswith("Gold tree")]
+    assert "((([MAX 2) 9) ])" in column[2]
+
+
+def test_of_a_text_that_the_task_cannot_judge_nothing_is_said(both):
+    outline, _ = both
+    (example,) = [element for element in outline.all("article") if "a b zz" in element[2]]
+    assert not any(word in example[2] for word in ("True label", "correct", "wrong", "Gold tree"))

@@ -103,3 +103,20 @@ def test_the_contract_of_tasks_is_satisfied(setting):
     outcomes = list(run_checks(component, CHECKS["task"]))
     assert outcomes
     assert not [outcome for outcome in outcomes if not outcome.kept]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "relation"),
+    [
+        ("a", "a", "="),
+        ("( a ( and b ) )", "a", "<"),
+        ("( not a )", "a", "^"),
+        ("a", "b", "#"),
+        ("( a ( or ( not a ) ) )", "b", None),  # a tautology has no relation
+        ("a b", "b", None),  # balanced, but not a sentence
+    ],
+)
+def test_the_relation_of_typed_sentences_is_computed_where_they_have_one(left, right, relation):
+    task = Logic()
+    label = task.gold_label((task.tokenize(left), task.tokenize(right)))
+    assert (None if label is None else task.classes[label]) == relation

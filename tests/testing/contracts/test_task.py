@@ -105,6 +105,11 @@ FAULTY = [
         ),
         "the gold tree does not have the constituents [(0, 2), (1, 3)]",
     ),
+    (
+        "task_gold_labels_fit",
+        task(gold_label=lambda self, sequences: len(sequences[0]) % 3),
+        "example 1 has the label 0, but gold_label gives 1",
+    ),
     ("task_head_gives_logits_that_learn", with_head(lambda width: nn.Linear(width, 3)), "logits are [50, 3]"),
     (
         "task_head_gives_logits_that_learn",

@@ -1,0 +1,180 @@
+"""What the explorer's page shows first: a telling step, whether the prediction is correct, everything in sight."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from browser import opened, why_not
+from crvnn_core.inference.gold import read_gold
+from crvnn_core.inference.inspection import inspect
+from crvnn_core.palette import COLOURS
+from explorer_page import TEXT, TOKENS, press, settled, told, type_in
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+DESKTOP, PHONE = {"width": 1366, "height": 850}, {"width": 390, "height": 844}
+LONGER = "[SM 5 [MAX 2 9 [MIN 4 7 ] 0 ] 3 ]"
+TELLING = """async (steps) => {
+  const { tellingFrame } = await import("/static/compare.js");
+  return tellingFrame(steps.map(([exists, compose]) => ({ exists, compose })));
+}"""
+
+
+def address_of(address, **view):
+    """A link to a view of the first run."""
+    return f"{address}#{quote(json.dumps({'texts': [TEXT], 'panes': [{'model': 'listops'}], **view}))}"
+
+
+def test_the_page_opens_at_a_step_at_which_the_tree_is_partly_made(page):
+    type_in(page, LONGER)
+    assert page.inner_text("#where").startswith("step ")
+    for when in ("made", "now", "later"):
+        assert page.locator(f".tree .node.{when}").count() > 0
+
+
+@pytest.mark.parametrize(
+    ("composed", "frame"),
+    [
+        ([6, 2, 1, 1], 1),  # most is composed at first, but before it nothing is made
+        ([1, 1, 4, 2, 1], 2),
+        ([0, 0, 0, 5], 3),
+        ([2], 0),
+        ([], 0),
+    ],
+)
+def test_the_telling_step_is_the_first_by_which_half_of_the_composition_is_done(page, composed, frame):
+    compose = [[1.0] * count + [0.0] * (9 - count) for count in composed]
+    exists = [[1.0] * 9] * (len(composed) + 1)
+    assert page.evaluate(TELLING, [[exists, compose]]) == frame
+
+
+def test_a_link_keeps_its_step_and_without_one_opens_at_the_telling_step(page, address, explorer):
+    steps = len(inspect(explorer.runs["listops"], TEXT).sequences[0].compose)
+    for view, where in [
+        ({"frame": 0}, f"step 1 of {steps}"),
+        ({"frame": steps - 1}, f"step {steps} of {steps}"),
+        ({"frame": None}, "the end"),
+        ({}, f"step 2 of {steps}"),
+    ]:
+        page.goto("about:blank")
+        page.goto(address_of(address, **view))
+        settled(page, TOKENS)
+        assert page.inner_text("#where") == where
+
+
+def test_playing_begins_at_the_first_step_where_nobody_has_chosen_one(page):
+    type_in(page, TEXT)
+    page.clock.install()
+    page.click("#play")
+    assert page.inner_text("#where").startswith("step 1 ")
+    page.click("#play")
+    press(page, "ArrowRight")
+    page.click("#play")
+    assert page.inner_text("#where").startswith("step 2 ")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_player_is_docked_and_covers_nothing(address, browser, size):
+    with opened(address, browser=browser, **size) as page:
+        page.wait_for_selector("#pane-A .verdict")
+        type_in(page, LONGER)
+        view, player = page.locator("#view").bounding_box(), page.locator("#player").bounding_box()
+        assert view["y"] + view["height"] == pytest.approx(player["y"], abs=0.5)
+        assert player["y"] + player["height"] == pytest.approx(size["height"], abs=0.5)
+        assert (player["x"], player["width"]) == (0, size["width"])
+        last = page.locator(".legend summary")
+        last.scroll_into_view_if_needed()
+        box = last.bounding_box()
+        assert box["y"] + box["height"] <= player["y"]
+
+
+def test_tree_and_steps_are_in_sight_at_once_on_a_laptop(address, browser):
+    with opened(address, browser=browser, **DESKTOP) as page:
+        page.wait_for_selector("#pane-A .verdict")
+        type_in(page, TEXT)
+        steps = page.locator(".steps").bounding_box()
+        assert steps["y"] + steps["height"] <= page.locator("#player").bounding_box()["y"]
+
+
+def test_on_a_phone_two_variants_are_tabs(address, browser):
+    with opened(address, browser=browser, has_touch=True, is_mobile=True, **PHONE) as page:
+        page.wait_for_selector("#pane-A .verdict")
+        assert page.locator("#tabs").is_hidden()
+        type_in(page, TEXT)
+        page.tap("#compare")
+        settled(page, TOKENS, "B")
+        assert page.locator("#pane-A").is_visible()
+        assert page.locator("#pane-B").is_hidden()
+        assert page.get_attribute("#tab-A", "aria-selected") == "true"
+        page.tap("#tab-B")
+        assert page.locator("#pane-A").is_hidden()
+        assert page.locator("#pane-B .tree").bounding_box()["width"] > 250
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        page.locator("#tab-B").press("ArrowLeft")
+        assert page.locator("#pane-A").is_visible()
+        assert page.evaluate("document.activeElement.id") == "tab-A"
+        page.set_viewport_size(DESKTOP)
+        assert page.locator("#pane-A").is_visible()
+        assert page.locator("#pane-B").is_visible()
+        assert page.locator("#tabs").is_hidden()
+
+
+def test_a_typed_expression_is_said_to_be_correct_or_wrong(page, explorer):
+    type_in(page, TEXT)
+    assert "predicted 9" in " ".join(page.inner_text(".verdict").split())
+    assert "✓ correct" in page.inner_text(".verdict")
+    page.route("**/api/inspect", lambda route: route.fulfill(json=mislabelled(route.fetch().json())))
+    type_in(page, "[MAX 2 8 ]")
+    assert "✗ wrong, true label 3" in page.inner_text(".verdict")
+
+
+def mislabelled(answer):
+    return {**answer, "gold": {**answer["gold"], "label": "3"}}
+
+
+def test_of_a_task_that_cannot_tell_nothing_is_said(page, letters_run):
+    page.select_option("#run-A", str(letters_run))
+    type_in(page, "a b c")
+    assert "correct" not in page.inner_text(".verdict")
+    assert "wrong" not in page.inner_text(".verdict")
+    assert page.locator(".agreement").count() == 0
+
+
+def test_the_gold_tree_is_drawn_where_the_tree_is_another(page, address, explorer):
+    type_in(page, TEXT)
+    trained = explorer.runs["listops"]
+    (sentence,), (inspected,) = read_gold(trained, TEXT).sentences, inspect(trained, TEXT).sequences
+    missing = sentence.gold.spans() - inspected.tree.spans()
+    assert page.inner_text(".agreement").startswith("Gold constituents: ")
+    assert page.locator(".tree .gold").count() == 0
+    page.check("#gold-A-0")
+    assert page.locator(".tree .gold .node").count() == len(TOKENS) - 1
+    assert page.locator(".tree .gold .node.other").count() == len(missing) > 0
+    kept = page.url
+    page.goto("about:blank")
+    page.goto(kept)
+    settled(page, TOKENS)
+    assert page.is_checked("#gold-A-0")
+    page.select_option("#run-A", "listops-guided")
+    told(page, "This is the gold tree", "#pane-A .agreement")
+    assert page.locator(".tree .gold").count() == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_has_the_colours_of_the_palette(address, browser, dark):
+    with opened(address, browser=browser, dark=dark) as page:
+        page.wait_for_selector("#pane-A .verdict")
+        type_in(page, TEXT)
+        page.click("#compare")
+        settled(page, TOKENS, "B")
+        for place, name, what in [
+            ("#pane-A .row.e", "e", "fill"),
+            ("#pane-A .rest", "e", "fill"),
+            ("#pane-A .going", "c", "fill"),
+            ("#pane-A .badge", "run-0", "backgroundColor"),
+            ("#pane-B .badge", "run-1", "backgroundColor"),
+        ]:
+            shown = page.locator(place).first.evaluate(f"each => getComputedStyle(each).{what}")
+            colour = COLOURS[name][dark]
+            assert shown == f"rgb({', '.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))})", place

@@ -8,17 +8,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from crvnn_core.annotations import FilePath
 from crvnn_core.deprecation import find_former_modules
 from crvnn_core.errors import (
     ContractError,
     CrvnnError,
+    CrvnnWarning,
     InputError,
     PluginError,
     SpecError,
     UnknownNameError,
 )
 from crvnn_core.host.catalog import Catalog, read_catalog
-from crvnn_core.host.component import Component, Preset, TrainedModel
+from crvnn_core.host.component import Component, NamedSpec, Preset, TrainedModel
 from crvnn_core.host.hooks import hookimpl
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.slots import SLOTS
@@ -106,16 +108,19 @@ __all__ = [
     "Component",
     "ContractError",
     "CrvnnError",
+    "CrvnnWarning",
     "Decision",
     "Embedding",
     "Encoder",
     "Encoding",
     "Example",
+    "FilePath",
     "Halting",
     "Head",
     "InputError",
     "MatrixNeighbourhood",
     "Model",
+    "NamedSpec",
     "Neighbourhood",
     "Objective",
     "Observer",

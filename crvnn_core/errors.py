@@ -8,12 +8,17 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from attrs import frozen
+from attrs import field, frozen
 
 
 class CrvnnError(Exception):
     """A problem the user can put right: the message says where, what, and what to do."""
+
+
+class CrvnnWarning(UserWarning):
+    """Something that works, but that the user should know: the command line prints it as one message."""
 
 
 class InputError(CrvnnError):
@@ -62,6 +67,9 @@ class Origin:
     line: int = 0
     text: str = ""
     under: Path_ = ()  # the place of the table that paths start from, for a table within the spec
+    #: Where relative paths of files start, and whether that is in a package; ``None`` if they are left as they are.
+    directory: Path | None = field(default=None, eq=False, repr=False)
+    packaged: bool = field(default=False, eq=False, repr=False)
 
     def where(self, path: Path_) -> str:
         """This place in words, for a value at ``path``."""

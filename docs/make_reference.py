@@ -26,6 +26,7 @@ from crvnn_core.host.description import describe
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH
 from crvnn_core.spec.schema import ModelSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.stages import SHARED_SETTINGS
+from crvnn_core.spec.values import FIELD_KINDS
 from crvnn_core.spec.values import describe as describe_kind
 from crvnn_core.testing import CHECKS, promise
 
@@ -188,12 +189,22 @@ def _stages() -> Iterator[str]:
 
 _EXTRA = [
     ("`preset`", "the name of a preset", f"`{CATALOG.default_preset}`", "", "The variant to start from."),
-    ("`extends`", "a path, from this file's directory", "", "", "Another spec to lay this one over."),
+    (
+        "`extends`",
+        "a path, from this file's directory, or a name",
+        "",
+        "",
+        "Another spec to lay this one over.",
+    ),
 ]
 
 
 def _layers() -> Iterator[str]:
-    yield "A spec is a TOML file, laid over others; the upper layer wins, key by key. From the bottom up:"
+    yield (
+        "A spec is a TOML file. `crvnn specs` lists those that come with a package and are used by name; a file of "
+        "that name in the working directory takes precedence, with a warning."
+    )
+    yield "It is laid over others; the upper layer wins, key by key. From the bottom up:"
     yield "\n".join(
         [
             "1. the defaults in the tables below;",
@@ -212,6 +223,10 @@ def _layers() -> Iterator[str]:
         "of the old one. A list, such as `training.observers`, replaces the list below."
     )
     yield (
+        "A relative path starts from the directory of the file that it is written in; in `--set`, from the working "
+        "directory. [Add a spec](../how-to/add-a-spec.md#paths-in-a-spec) says more."
+    )
+    yield (
         "Numbers, texts and truth values are never turned into each other, save that a whole number may "
         "stand for a number. "
         "A key that does not exist, a component that is not installed and a value out of its limits are "
@@ -228,7 +243,6 @@ def spec_keys() -> list[str]:
 
 def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) -> tuple[str, ...]:
     path = (table, attribute.name) if table else (attribute.name,)
-    kinds = {"int": int, "float": float, "bool": bool, "str": str}
     explained = comments.get(attribute.name, "")
     if path in SLOT_BY_PATH:
         slot = SLOT_BY_PATH[path]
@@ -239,8 +253,8 @@ def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) 
             kind, default = _one(slot.name), f"`{names}`" if names else "the preset's"
     elif path == ("stages",):
         kind, default = "a list of tables, [`[[stages]]`](#stages)", ""
-    elif str(attribute.type) in kinds:
-        kind, default = describe_kind(kinds[str(attribute.type)]), f"`{attribute.default}`"
+    elif str(attribute.type) in FIELD_KINDS:
+        kind, default = describe_kind(FIELD_KINDS[str(attribute.type)]), f"`{attribute.default}`"
     else:
         kind, default = f"a table, [`[{attribute.name}]`](#{attribute.name})", ""
     dotted = ".".join(path)

@@ -92,9 +92,8 @@ def read_blocks(text):
 
 
 def run_page(text, name, directory):
-    """Run a page's blocks in a directory of their own, which has the specs of a clone."""
+    """Run a page's blocks in a directory of their own."""
     blocks = read_blocks(text)
-    (directory / "tasks").symlink_to(ROOT / "tasks")
     installs = any(block.language != "python" and "pip install" in block.text for block in blocks)
     environment = throwaway_venv(directory / ".venv") if installs else dict(os.environ)
     if not installs:

@@ -6,12 +6,13 @@ import os
 import pkgutil
 import sys
 import traceback
+import warnings
 from typing import Any
 
 import click
 
 from crvnn_core.cli.session import Session, plugin_option
-from crvnn_core.errors import CrvnnError, PluginError, nearest
+from crvnn_core.errors import CrvnnError, CrvnnWarning, PluginError, nearest
 from crvnn_core.host.slots import SLOTS
 
 _COMMANDS = {
@@ -25,6 +26,7 @@ _COMMANDS = {
     "new": "crvnn_core.cli.new:new_command",
     "parse": "crvnn_core.cli.parse:parse_command",
     "predict": "crvnn_core.cli.predict:predict_command",
+    "specs": "crvnn_core.cli.catalog:specs_command",
     "train": "crvnn_core.cli.train:train_command",
     "trees": "crvnn_core.cli.trees:trees_command",
 }
@@ -52,7 +54,9 @@ class CrvnnGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return super().main(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning  # type: ignore[assignment]
+                return super().main(*args, **kwargs)
         except CrvnnError as error:
             if os.environ.get("CRVNN_TRACEBACK"):
                 traceback.print_exc()
@@ -63,6 +67,14 @@ class CrvnnGroup(click.Group):
             sys.exit(2)
 
 
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any
+) -> None:
+    """Print a warning of ours as one message, and any other as Python does."""
+    text = f"crvnn: warning: {message}\n" if issubclass(category, CrvnnWarning) else None
+    click.echo(text or warnings.formatwarning(message, category, filename, lineno), err=True, nl=False)
+
+
 _HELP = f"""Recursive networks with soft trees, from swappable parts.
 
 A SLOT is the kind of a component: {", ".join(SLOTS[:-1])} or {SLOTS[-1]}.
@@ -71,7 +83,8 @@ A SLOT is the kind of a component: {", ".join(SLOTS[:-1])} or {SLOTS[-1]}.
 Examples:
   crvnn demo                                   train a small model and ask it
   crvnn list                                   see every installed component
-  crvnn train tasks/specs/listops-laptop.toml  train a variant and keep it
+  crvnn specs                                  see what is ready to be trained
+  crvnn train listops-laptop                   train a variant and keep it
   crvnn predict listops "[MAX 2 9 4 ]"         ask a trained one
   crvnn assemble --cell lstm --decision sigmoid
   crvnn --plugin my_cell.py check cell my-cell

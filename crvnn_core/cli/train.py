@@ -62,7 +62,7 @@ def train_command(
 
     \b
     Examples:
-      crvnn train tasks/specs/listops-laptop.toml
+      crvnn train listops-laptop
       crvnn train my.toml --set model.cell=lstm --seeds 5 --out runs/lstm
       crvnn train --resume runs/lstm
     """

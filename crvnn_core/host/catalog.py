@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from crvnn_core.errors import PluginError, UnknownNameError, nearest
 from crvnn_core.host.attribution import Source
-from crvnn_core.host.component import Component, Preset, TrainedModel
+from crvnn_core.host.component import Component, NamedSpec, Preset, TrainedModel
 from crvnn_core.host.manager import BrokenPlugin, Host, package_of
 from crvnn_core.host.slots import SLOT_BY_NAME, find_slot
 
@@ -39,6 +39,7 @@ class Catalog:
     presets: dict[str, tuple[Preset, Source]]
     models: dict[str, tuple[TrainedModel, Source]] = field(factory=dict)
     broken: tuple[BrokenPlugin, ...] = field(default=())
+    specs: dict[str, tuple[NamedSpec, Source]] = field(factory=dict)
 
     def find(self, slot: str, name: str) -> Offer:
         """The component called ``name`` in ``slot``; an error that suggests the nearest name if there is none."""
@@ -85,7 +86,8 @@ def read_catalog(host: Host) -> Catalog:
     presets = _named(host, "crvnn_presets", "preset", Preset)
     _check_default("preset", presets)
     models = _named(host, "crvnn_models", "model", TrainedModel)
-    return Catalog(components, presets, models, tuple(host.broken))
+    specs = _named(host, "crvnn_specs", "spec", NamedSpec)
+    return Catalog(components, presets, models, tuple(host.broken), specs)
 
 
 def read_commands(host: Host, taken: Iterable[str]) -> dict[str, click.Command]:

@@ -1,4 +1,4 @@
-"""The records that plug-ins offer: components, presets and trained models."""
+"""The records that plug-ins offer: components, presets, specs and trained models."""
 
 from __future__ import annotations
 
@@ -94,6 +94,20 @@ class TrainedModel:
     name: str = field(validator=_check_name)
     path: str
     summary: str = field(default="", kw_only=True)
+
+
+@frozen
+class NamedSpec:
+    """A spec file that is shipped with a package and used by name: ``crvnn train listops-laptop``."""
+
+    name: str = field(validator=_check_name)
+    path: str
+    #: What it trains.
+    summary: str = field(default="", kw_only=True)
+    #: The data that it needs, and how to get it; empty for none.
+    data: str = field(default="", kw_only=True)
+    #: How long training takes, and on what.
+    duration: str = field(default="", kw_only=True)
 
 
 @frozen

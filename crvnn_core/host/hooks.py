@@ -10,7 +10,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from crvnn_core.host.component import Component, Preset, TrainedModel
+    from crvnn_core.host.component import Component, NamedSpec, Preset, TrainedModel
     from crvnn_core.kernels import Library
 
 PROJECT = "crvnn"
@@ -160,6 +160,17 @@ def crvnn_models() -> Iterable[TrainedModel]:  # type: ignore[empty-body]
     Called once per command.
 
     :return: ``crvnn_core.TrainedModel`` records with the path of a run directory.
+        Two plug-ins may not offer the same name.
+    """
+
+
+@hookspec
+def crvnn_specs() -> Iterable[NamedSpec]:  # type: ignore[empty-body]
+    """Offer specs: TOML files that come with a package, used by name (``crvnn train listops-laptop``).
+
+    Called once per command.
+
+    :return: ``crvnn_core.NamedSpec`` records with the path of a spec file.
         Two plug-ins may not offer the same name.
     """
 

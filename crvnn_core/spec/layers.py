@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from crvnn_core.errors import Origin, Path_, Problem, SpecError
 from crvnn_core.host.slots import SLOT_BY_PATH
+from crvnn_core.spec.paths import NamedFiles, find_spec
+from crvnn_core.spec.write import was_resolved
 
 
 @define
@@ -70,8 +72,15 @@ def _nearest(origins: Mapping[Path_, Origin], path: Path_, default: Origin) -> O
 Layer = tuple[dict[str, Any], Mapping[Path_, Origin], Origin]
 
 
-def read_toml(path: Path, seen: tuple[Path, ...] = (), asked: str = "") -> list[Layer]:
-    """The layers of a file and of those that it extends, the base first; ``asked`` names the file that extends it."""
+def read_toml(
+    path: Path, named: NamedFiles | None = None, seen: tuple[Path, ...] = (), asked: str = ""
+) -> list[Layer]:
+    """The layers of a file and of those that it extends, the base first.
+
+    :param named: spec files that can be extended by name.
+    :param asked: names the file that extends it.
+    """
+    named = named or {}
     place = Origin(f"{asked}{path}")
     if path.resolve() in seen:
         raise SpecError(
@@ -79,8 +88,6 @@ def read_toml(path: Path, seen: tuple[Path, ...] = (), asked: str = "") -> list[
         )
     try:
         source = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise SpecError([place.problem((), "there is no such file", _similar_files(path))]) from None
     except IsADirectoryError:
         raise SpecError([place.problem((), "this is a directory; a spec is a TOML file")]) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -89,21 +96,22 @@ def read_toml(path: Path, seen: tuple[Path, ...] = (), asked: str = "") -> list[
         data = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
         raise SpecError([_unreadable(place, source, error)]) from None
-    place = Origin(str(path))
-    origins = {key: Origin(str(path), line, text) for key, (line, text) in key_lines(source).items()}
+    place = Origin(
+        str(path),
+        directory=None if was_resolved(path) else path.parent,
+        packaged=path.resolve() in {each.resolve() for each in named.values()},
+    )
+    origins = {key: evolve(place, line=line, text=text) for key, (line, text) in key_lines(source).items()}
     below = []
     if "extends" in data:
         other = data.pop("extends")
         here = origins.get(("extends",), place)
         if not isinstance(other, str) or not other:
-            raise SpecError([here.problem(("extends",), "must be the path of another spec")])
-        below = read_toml(path.parent / other, (*seen, path.resolve()), f"{here.where(('extends',))}: ")
+            raise SpecError([here.problem(("extends",), "must be the path or the name of another spec")])
+        asked = f"{here.where(('extends',))}: "
+        found = find_spec(other, named, path.parent, asked)
+        below = read_toml(found, named, (*seen, path.resolve()), asked)
     return [*below, (data, origins, place)]
-
-
-def _similar_files(path: Path) -> str:
-    found = sorted(p.name for p in path.parent.glob("*.toml")) if path.parent.is_dir() else []
-    return f"{path.parent} has {', '.join(found)}." if found else ""
 
 
 def _unreadable(place: Origin, source: str, error: tomllib.TOMLDecodeError) -> Problem:
@@ -149,7 +157,7 @@ def _split(dotted: str) -> Path_:
 
 def override(text: str) -> tuple[dict[str, Any], Origin]:
     """``key.path=value`` of the command line as a layer. The value is TOML, or else taken as a string."""
-    origin = Origin(f"--set {text}")
+    origin = Origin(f"--set {text}", directory=Path())
     key, equals, value = text.partition("=")
     if not equals or not all(part.strip() for part in key.split(".")):
         raise SpecError(

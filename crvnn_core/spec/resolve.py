@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import attrs
 import tomli_w
 
+from crvnn_core.annotations import holds_path
 from crvnn_core.errors import (
     FAILURES,
     Origin,
@@ -24,9 +25,10 @@ from crvnn_core.errors import (
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH, Slot
 from crvnn_core.spec.layers import Layer, Layered, overrides, read_toml
+from crvnn_core.spec.paths import absolute, find_spec
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, Stage, TrainingSpec
 from crvnn_core.spec.stages import overridden_options, separate_stages, value_paths
-from crvnn_core.spec.values import check_value
+from crvnn_core.spec.values import FIELD_KINDS, check_value
 
 _TABLES = {"model": ModelSpec, "training": TrainingSpec}
 
@@ -39,13 +41,15 @@ def read_spec(
     parts: Mapping[str, str] | None = None,
     sets: Sequence[str] = (),
 ) -> RunSpec:
-    """Read a spec file (or none, for the defaults) and resolve it.
+    """Read a spec (or none, for the defaults) and resolve it.
 
+    :param path: a spec file, or the name of a spec that a plug-in offers.
     :param preset: takes the place of the preset that the file names.
     :param parts: component names by slot; on top of the file.
     :param sets: ``key.path=value`` texts; on top of everything.
     """
-    layers = read_toml(Path(path)) if path is not None else []
+    named = {name: Path(spec.path) for name, (spec, _) in catalog.specs.items()}
+    layers = read_toml(find_spec(path, named), named) if path is not None else []
     extra, problems = overrides(sets)
     paths = {slot.name: slot.path for slot in SLOT_BY_NAME.values() if not slot.many}
     for slot, name in (parts or {}).items():
@@ -185,13 +189,15 @@ class _Reader:
             return None
 
     def _value(self, attribute: attrs.Attribute[Any], value: Any, path: Path_) -> Any:
-        kind = {"int": int, "float": float, "bool": bool, "str": str}[str(attribute.type)]
+        kind = FIELD_KINDS[str(attribute.type)]
         if kind is str and isinstance(value, int):  # --set training.precision=32
             value = str(value)
         try:
             value = check_value(value, kind)
             if attribute.validator is not None:
                 attribute.validator(None, attribute, value)
+            if holds_path(kind):
+                value = absolute(value, self.layered.origin(path))
         except ValueError as error:
             self.complain(path, str(error))
         return value
@@ -242,6 +248,8 @@ class _Reader:
             if key in given:
                 try:
                     params[key] = check_value(given[key], parameter.annotation)
+                    if holds_path(parameter.annotation):
+                        params[key] = absolute(params[key], self.layered.origin((*path, key)))
                 except ValueError as error:
                     self.complain((*path, key), str(error))
             elif parameter.default is not inspect.Parameter.empty:
@@ -253,7 +261,7 @@ class _Reader:
 
 def _writable(offer: Offer, key: str, default: Any) -> Any:
     """The default value, if TOML can express it."""
-    if default is not None:
+    if default is not None and not isinstance(default, PurePath):
         try:
             tomli_w.dumps({key: default})
         except TypeError as error:

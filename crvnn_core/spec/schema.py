@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from crvnn_core.annotations import FilePath
 from crvnn_core.errors import Origin, Path_, Problem, nearest
 
 
@@ -125,7 +126,7 @@ class TrainingSpec:
     #: Steps between checkpoints, in addition to one at every evaluation; 0 for no additional ones.
     save_every: int = field(default=500, validator=between(0))
     #: A run directory whose weights training starts from; empty for random initialisation.
-    start: str = ""
+    start: FilePath = ""
     #: The kind of device.
     accelerator: str = field(default="auto", validator=one_of("auto", "cpu", "cuda", "mps"))
     #: Number of devices on this machine, one process each.

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import inspect
 import types
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import cattrs
 
+from crvnn_core.annotations import FilePath, PathText
 from crvnn_core.errors import nearest
+
+#: The kinds of a spec's own fields, by their annotations.
+FIELD_KINDS: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "FilePath": FilePath}
 
 
 def _strictly(kind: type, *accepted: type) -> Any:
@@ -30,11 +34,18 @@ def describe(annotation: Any) -> str:
         return "one of " + ", ".join(repr(choice) for choice in get_args(annotation))
     if annotation is inspect.Parameter.empty:
         return "anything"
+    if get_origin(annotation) is Annotated:
+        return _describe_annotated(annotation)
     if _is_list(annotation):
         return "a list"
     if _is_choice(annotation):
         return " or ".join(map(describe, get_args(annotation)))
     return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def _describe_annotated(annotation: Any) -> str:
+    kind, *more = get_args(annotation)
+    return next((str(each) for each in more if isinstance(each, PathText)), describe(kind))
 
 
 def _is_literal(annotation: Any) -> bool:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crvnn_core.annotations import FilePath
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.files import open_text
 from crvnn_core.interfaces import Embedding
@@ -81,7 +82,7 @@ class GloVe(Pretrained):
         training data: the first in the file, which in published files are the most frequent.
     """
 
-    def __init__(self, path: str, trainable: bool = False, more: int = 20_000) -> None:
+    def __init__(self, path: FilePath, trainable: bool = False, more: int = 20_000) -> None:
         if not path:
             raise ValueError("path is empty; it must name a file of word vectors")
         self.path = Path(path).expanduser()

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from crvnn_core.annotations import FilePath
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.interfaces import Example, Task
 from crvnn_torchtext.library import first_line, guarded, staging, torchtext
@@ -57,7 +58,7 @@ class TorchTextTask(Task):
     def __init__(
         self,
         dataset: Literal["sst", "snli", "multinli", "trec", "imdb"],
-        root: str = ".data",
+        root: FilePath = ".data",
         lower: bool = True,
         tokenizer: Literal["auto", "split", "basic-english"] = "auto",
         fine_grained: bool = False,

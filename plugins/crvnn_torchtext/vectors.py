@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from crvnn_core.annotations import FilePath
 from crvnn_core.errors import CrvnnError
 from crvnn_plugins.embeddings import Pretrained, Vectors
 from crvnn_torchtext.library import first_line, guarded, staging, torchtext
@@ -42,7 +43,7 @@ class TorchTextVectors(Pretrained):
             "glove.6B.200d",
             "glove.6B.300d",
         ],
-        cache: str = ".vector_cache",
+        cache: FilePath = ".vector_cache",
         trainable: bool = False,
         more: int = 20_000,
     ) -> None:

@@ -1,4 +1,4 @@
-"""The built-in tasks, trained models, and the commands ``data`` and ``demo``, registered like a third party's.
+"""The built-in tasks, specs, trained models, and the commands ``data`` and ``demo``, registered like a third party's.
 
 Each task is a module or folder of its own: ``listops/``, ``logic/``, ``sst.py``, ``nli.py``, ``from_file/``. Shared by
 tasks that read files: ``rows.py`` and ``tokenization.py``.
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crvnn_core import Component, TrainedModel, hookimpl
+from crvnn_core import Component, NamedSpec, TrainedModel, hookimpl
 
 if TYPE_CHECKING:
     import click
@@ -57,10 +57,17 @@ def crvnn_tasks() -> Iterable[Component]:
 
 
 @hookimpl
+def crvnn_specs() -> Iterable[NamedSpec]:
+    from crvnn_tasks.specs import named_specs
+
+    return named_specs()
+
+
+@hookimpl
 def crvnn_models() -> Iterable[TrainedModel]:
     here = Path(__file__).parent / "models"
     return [
-        TrainedModel("listops", str(here / "listops"), summary="ListOps, width 64, trained on labels only"),
+        TrainedModel("listops", str(here / "listops"), summary="ListOps, width 128, trained on labels only"),
         TrainedModel(
             "listops-guided",
             str(here / "listops-guided"),

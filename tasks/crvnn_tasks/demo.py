@@ -57,7 +57,7 @@ def demo(steps: int, seed: int) -> None:
         "\nA model that was trained for two hours comes with the package. Next:\n"
         "  crvnn predict listops '[MAX 1 [SM 7 5 ] 2 ]' --trees   its prediction and tree for an expression\n"
         "  crvnn explore listops                                  every step of the recursion, in a browser\n"
-        "  crvnn train tasks/specs/from-file.toml                 train on a CSV file\n"
+        "  crvnn train from-file                                  train on a CSV file\n"
         "  crvnn assemble --help                                  compose a variant from other parts"
     )
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from crvnn_core import Example, InputError
+from crvnn_core import Example, FilePath, InputError
 from crvnn_core.errors import nearest
 from crvnn_tasks.rows import FileTask, Row, json_lines, note, text_of
 from crvnn_tasks.tokenization import words
@@ -110,7 +110,7 @@ class Snli(Nli):
 
     def __init__(
         self,
-        directory: str,
+        directory: FilePath,
         train: str = "",
         dev: str = "",
         test: str = "",
@@ -145,11 +145,11 @@ class Mnli(Nli):
 
     def __init__(
         self,
-        directory: str,
+        directory: FilePath,
         train: str = "",
         dev: str = "",
         mismatched: str = "",
-        with_snli: str = "",
+        with_snli: FilePath = "",
         max_tokens: int = 0,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from crvnn_core import Example, InputError
+from crvnn_core import Example, FilePath, InputError
 from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.rows import FileTask, Row, well_formed
@@ -96,7 +96,7 @@ class Sst(FileTask):
     labels: Sequence[int | None]
 
     def __init__(
-        self, directory: str, phrases: bool = False, bad_rows: Literal["stop", "skip"] = "stop"
+        self, directory: FilePath, phrases: bool = False, bad_rows: Literal["stop", "skip"] = "stop"
     ) -> None:
         super().__init__(directory, bad_rows)
         self.phrases = phrases

@@ -79,3 +79,47 @@ def test_presets_can_be_listed_by_themselves():
     listed = json.loads(CliRunner().invoke(main, ["list", "presets", "--json"]).output)
     assert {row["slot"] for row in listed["components"]} == {"preset"}
     assert {"paper", "reference", "simplified-2023"} <= {row["name"] for row in listed["components"]}
+
+
+def test_specs_are_listed_with_their_data_and_duration(catalog):
+    text = run("specs").stdout
+    for name, (spec, _) in catalog.specs.items():
+        (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]  # one line each
+        assert re.search(
+            rf"{re.escape(spec.summary)} +{re.escape(spec.data or 'none')} +{spec.duration}", line
+        )
+    facts = json.loads(run("specs", "--json").stdout)
+    assert [spec["name"] for spec in facts] == list(catalog.specs)
+    assert set(facts[0]) == {"name", "summary", "data", "duration", "path", "package"}
+
+
+def test_a_spec_is_shown_and_copied_by_name(catalog, tmp_path):
+    assert 'train = "reviews.csv"' in run("specs", "from-file").stdout
+    run("specs", "from-file", "--copy", str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"from-file.toml", "reviews.csv"}
+    assert "Did you mean 'from-file'?" in run("specs", "from-fle", code=2).stderr
+    assert "--copy needs the NAME" in run("specs", "--copy", str(tmp_path), code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "expected"),
+    [
+        ("preset", "paper", "[model.encoder]"),
+        ("specs", "listops", 'preset = "paper"'),
+        ("model", "listops", "# The ListOps model"),
+    ],
+)
+def test_presets_specs_and_models_are_described(kind, name, expected):
+    text = run("describe", kind, name).stdout
+    assert text.startswith(f"{kind.removesuffix('s')} {name}: ")
+    assert expected in text
+    facts = json.loads(run("describe", kind, name, "--json").stdout)
+    assert expected in facts["text"]
+
+
+@pytest.mark.parametrize("kind", ["preset", "spec", "model"])
+def test_an_unknown_preset_spec_or_model_is_an_error_that_knows_the_nearest(kind):
+    name = {"preset": "papr", "spec": "listop", "model": "listop"}[kind]
+    assert re.search(
+        rf"no {kind} is called '{name}'. Did you mean", run("describe", kind, name, code=2).stderr
+    )

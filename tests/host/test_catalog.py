@@ -25,6 +25,7 @@ from stub_plugins import CELL, plugin
         ("crvnn_cells", "tiny", "Component"),
         ("crvnn_presets", CELL, "Preset"),
         ("crvnn_models", CELL, "TrainedModel"),
+        ("crvnn_specs", CELL, "NamedSpec"),
         ("crvnn_commands", CELL, "Command"),
     ],
 )

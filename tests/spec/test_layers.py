@@ -56,9 +56,9 @@ def test_a_missing_file_to_extend_is_an_error_that_lists_what_is_there(catalog, 
     assert "base.toml, my.toml" in problem
 
 
-def test_what_is_extended_must_be_a_path(catalog, spec_file):
+def test_what_is_extended_must_be_a_path_or_a_name(catalog, spec_file):
     problem = the_problem_of(catalog, spec_file("extends = 3\n"))
-    assert "my.toml:1 [extends]: must be the path of another spec" in problem
+    assert "my.toml:1 [extends]: must be the path or the name of another spec" in problem
 
 
 def test_a_problem_in_an_extended_file_is_reported_there(catalog, spec_file):

@@ -1,5 +1,6 @@
 """Resolving a spec: presets, defaults, components and their parameters, and every problem at once."""
 
+import os
 from functools import partial
 
 import attrs
@@ -226,7 +227,7 @@ def test_training_must_have_some_limit(catalog):
 def test_tokens_begin_at_random_unless_an_embedding_is_named(catalog):
     assert read_spec(catalog).model.embedding == PartSpec("random", {"size": 0, "bound": 0.0})
     sets = ["model.embedding=glove", "model.embedding.path=vectors.txt"]
-    assert read_spec(catalog, sets=sets).model.embedding.params["path"] == "vectors.txt"
+    assert read_spec(catalog, sets=sets).model.embedding.params["path"] == os.path.abspath("vectors.txt")
     assert "must name one embedding" in the_problem_of(catalog, sets=["model.embedding=5"])
 
 

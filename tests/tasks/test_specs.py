@@ -1,4 +1,4 @@
-"""Every spec in tasks/specs assembles and takes a training step, on a few rows in the published formats."""
+"""Every spec that comes with crvnn assembles and takes a training step, on a few rows in the published formats."""
 
 import json
 import re
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import crvnn_tasks.specs
 from crvnn_core import assemble, read_spec, train
 from crvnn_core.spec import spec_dict
 
-SPECS = Path(__file__).parents[2] / "tasks" / "specs"
-FILES = sorted(SPECS.rglob("*.toml"))
+SPECS = {spec.name: spec for spec in crvnn_tasks.specs.named_specs()}
 WORDS = [
     "a",
     "the",
@@ -30,14 +30,11 @@ WORDS = [
 ]
 
 
-def names(paths):
-    return [str(path.relative_to(SPECS)) for path in paths]
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """The published files of every task, with three rows each."""
-    home = tmp_path_factory.mktemp("data")
+    home = tmp_path_factory.mktemp("home") / "data"
+    home.mkdir()
     for name in ("listops", "logic", "sst", "snli", "mnli", "glove"):
         (home / name).mkdir()
     rows = ["9\t[MAX 2 9 ]\n", "2\t( ( ( [MIN 4 ) 2 ) ] )\n", "0\t[SM 5 5 ]\n"]
@@ -87,26 +84,25 @@ def _answer(row):
 
 
 def test_there_are_specs_for_every_task_of_the_paper_and_every_ablation():
-    found = names(FILES)
     for task in ("listops", "logic", "sst2", "sst5", "snli", "mnli"):
-        assert f"{task}.toml" in found
-        assert f"{task}-laptop.toml" in found
+        assert task in SPECS
+        assert f"{task}-laptop" in SPECS
     for row in ("sigmoid", "no-transition", "no-structure", "no-halt-penalty", "relu", "lstm", "balanced"):
         for task in ("listops", "logic"):
-            assert f"ablations/{task}-{row}.toml" in found
-    assert "from-file.toml" in found
+            assert f"ablation-{task}-{row}" in SPECS
+    assert "from-file" in SPECS
 
 
-@pytest.mark.parametrize("path", FILES, ids=names(FILES))
-def test_a_spec_assembles_and_takes_a_training_step(path, catalog, data, monkeypatch):
-    monkeypatch.chdir(SPECS.parent.parent)  # where a reader of the README calls crvnn
-    plain = read_spec(catalog, path)
-    moved = []
-    for key, value in _texts("task", plain.task.params) | _texts(
-        "model.embedding", plain.model.embedding.params
-    ):
-        if str(value).startswith("data/"):
-            moved.append(f"{key}={data / str(value).removeprefix('data/')}")
+def test_every_file_is_offered_by_a_name_and_every_name_has_a_file(catalog):
+    folder = Path(crvnn_tasks.specs.__file__).parent
+    assert sorted(spec.path for spec in SPECS.values()) == sorted(map(str, folder.rglob("*.toml")))
+    assert SPECS.keys() <= catalog.specs.keys()
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_spec_assembles_and_takes_a_training_step(name, catalog, data, monkeypatch):
+    monkeypatch.chdir(data.parent)
+    plain = read_spec(catalog, name)
     stages = spec_dict(plain).get("stages", [])
     quick = ["training.epochs=0", "training.batch=4", "training.observers=[]"]
     quick += [f"stages.{number}.training.steps=1" for number in range(1, len(stages) + 1)] or [
@@ -114,7 +110,7 @@ def test_a_spec_assembles_and_takes_a_training_step(path, catalog, data, monkeyp
     ]
     if plain.task.name == "listops" and not plain.task.params["directory"]:
         quick += ["task.rows=8"] if stages else ["task.rows=8", "task.held_out=4", "task.growing=[12]"]
-    spec = read_spec(catalog, path, sets=[*moved, *quick])
+    spec = read_spec(catalog, name, sets=quick)
     assembly = assemble(spec, catalog)
     before = {name: p.detach().clone() for name, p in assembly.model.named_parameters()}
     outcome = train(assembly, evaluate_splits=[])
@@ -124,8 +120,15 @@ def test_a_spec_assembles_and_takes_a_training_step(path, catalog, data, monkeyp
     assert any(name.startswith("head") for name in changed)
 
 
-def _texts(place, params):
-    return {(f"{place}.{key}", value) for key, value in params.items() if isinstance(value, str)}
+@pytest.mark.parametrize("name", SPECS)
+def test_a_spec_names_the_data_that_it_reads(name, catalog, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = read_spec(catalog, name)
+    paths = [*spec.task.params.values(), *spec.model.embedding.params.values()]
+    here = f"{tmp_path}/"
+    read = {path.removeprefix(here) for path in paths if isinstance(path, str) and path.startswith(here)}
+    said = {text.partition(" ")[0] for text in SPECS[name].data.split(", ") if text}
+    assert {"/".join(path.split("/")[:2]) for path in read} == said
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def _texts(place, params):
     ],
 )
 def test_the_papers_hyperparameters_are_those_of_its_table(task, width, dropouts, catalog):
-    spec = read_spec(catalog, SPECS / f"{task}.toml")
+    spec = read_spec(catalog, task)
     model = spec.model
     assert model.width == width
     assert (model.input_dropout, model.output_dropout, model.cell.params["dropout"]) == dropouts
@@ -153,6 +156,8 @@ def test_the_papers_hyperparameters_are_those_of_its_table(task, width, dropouts
     assert model.scorer.params["transition"] == 64
 
 
-@pytest.mark.parametrize("path", FILES, ids=names(FILES))
-def test_a_spec_says_what_it_is_for(path):
-    assert re.match(r"# \w+", path.read_text())
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_a_spec_says_what_it_is_for(spec):
+    assert re.match(r"# \w+", Path(spec.path).read_text())
+    assert spec.summary
+    assert spec.duration

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crvnn_core import CrvnnError, Observer
+from crvnn_core import CrvnnError, FilePath, Observer
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -18,7 +18,7 @@ class TensorBoard(Observer):
     :param directory: of the event files; empty for ``tensorboard`` in the run directory, or in the current one.
     """
 
-    def __init__(self, directory: str = "") -> None:
+    def __init__(self, directory: FilePath = "") -> None:
         self.directory = directory
         self._writer: SummaryWriter | None = None
         self._step = 0

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from crvnn_core import Example, InputError
+from crvnn_core import Example, FilePath, InputError
 from crvnn_core.errors import nearest
 from crvnn_tasks.from_file.tables import csv_cells, tsv_cells
 from crvnn_tasks.rows import FileTask, Row, json_lines, listed, text_of
@@ -46,7 +46,7 @@ class FromFile(FileTask):
     """A CSV, TSV or JSONL file of the user's own: one text or a pair in each row, and a label.
 
     The classes are the labels of the training file. CSV and TSV files name their columns in the first line. Files may
-    be gzipped (``.gz``), and paths are relative to the current directory.
+    be gzipped (``.gz``).
 
     :param train: the file to train on.
     :param dev: the file for development; without one, some rows of the training file are held out.
@@ -66,9 +66,9 @@ class FromFile(FileTask):
 
     def __init__(
         self,
-        train: str,
-        dev: str = "",
-        test: str = "",
+        train: FilePath,
+        dev: FilePath = "",
+        test: FilePath = "",
         text: list[str] | str = _TEXT,
         label: str = "label",
         format: Literal["auto", "csv", "tsv", "jsonl"] = "auto",

@@ -13,7 +13,7 @@ from typing import Literal
 import attrs
 from torch import nn
 
-from crvnn_core import Example, Head, InputError
+from crvnn_core import Example, FilePath, Head, InputError
 from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.listops.language import (
@@ -70,7 +70,7 @@ class ListOps(FileTask):
 
     def __init__(
         self,
-        directory: str = "",
+        directory: FilePath = "",
         rows: int = 90_000,
         held_out: int = 1000,
         fresh: bool = True,

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from crvnn_core import Example, InputError
+from crvnn_core import Example, FilePath, InputError
 from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.logic.language import (
@@ -67,7 +67,7 @@ class Logic(FileTask):
 
     def __init__(
         self,
-        directory: str = "",
+        directory: FilePath = "",
         setting: Literal["length", "A", "B", "C"] = "length",
         train_operations: int = 6,
         rows: int = 120_000,

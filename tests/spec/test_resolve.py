@@ -42,7 +42,7 @@ def test_nothing_at_all_is_the_paper_on_listops(catalog):
     spec = read_spec(catalog)
     assert spec == read_spec(catalog, preset="paper")
     assert (spec.task.name, spec.seed, spec.training.optimizer.name) == ("listops", 0, "ranger")
-    assert spec.training.observers == (PartSpec("progress", {"lines": 10}),)
+    assert spec.training.observers == (PartSpec("progress", {"lines": 10, "seconds": 30.0}),)
 
 
 def test_a_preset_can_be_set_like_any_value(catalog):
@@ -70,7 +70,10 @@ def test_a_part_is_a_name_or_a_table(catalog, spec_file):
 def test_observers_are_a_list_of_names_and_tables(catalog, spec_file):
     text = '[training]\nobservers = ["progress", {name = "jsonl", path = "m.jsonl"}]\n'
     observers = read_spec(catalog, spec_file(text)).training.observers
-    assert observers == (PartSpec("progress", {"lines": 10}), PartSpec("jsonl", {"path": "m.jsonl"}))
+    assert observers == (
+        PartSpec("progress", {"lines": 10, "seconds": 30.0}),
+        PartSpec("jsonl", {"path": "m.jsonl"}),
+    )
     tables = '[[training.observers]]\nname = "jsonl"\npath = "m.jsonl"\n'
     assert read_spec(catalog, spec_file(tables)).training.observers == observers[1:]
     assert read_spec(catalog, sets=["training.observers=[]"]).training.observers == ()

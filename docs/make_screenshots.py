@@ -18,7 +18,7 @@ IMAGES = Path(__file__).parent / "images"
 CRVNN = Path(sys.executable).parent / "crvnn"
 TEXT = "[MAX 2 9 [MIN 4 7 ] 0 ]"
 LONGER = "[SM 5 [MAX 2 9 [MIN 4 7 ] 0 ] 3 ]"
-DESKTOP, PHONE = (1280, 1000), (390, 844)
+DESKTOP, TALL, PHONE = (1366, 850), (1366, 1240), (390, 844)
 
 
 def main() -> None:
@@ -34,7 +34,8 @@ def explorer_pictures(chromium: Browser) -> None:
         one_model(chromium, address)
         two_models(chromium, address, "explorer-compare")
         two_models(chromium, address, "explorer-dark", color_scheme="dark")
-        on_a_phone(chromium, address)
+        one_on_a_phone(chromium, address)
+        two_on_a_phone(chromium, address)
 
 
 def report_pictures(chromium: Browser) -> None:
@@ -43,11 +44,11 @@ def report_pictures(chromium: Browser) -> None:
         report = Path(folder, "report.html")
         options = ["--text", TEXT, "--out", str(report)]
         subprocess.run([CRVNN, "report", "listops", "listops-guided", *options], check=True)
-        keep(opened(chromium, report.as_uri(), (DESKTOP[0], 1310)), "report-desktop")
-        page = opened(chromium, report.as_uri(), (DESKTOP[0], 1290), color_scheme="dark")
+        keep(opened(chromium, report.as_uri(), TALL), "report-desktop")
+        page = opened(chromium, report.as_uri(), TALL, color_scheme="dark")
         scroll(page, "#examples h2")
         keep(page, "report-trees")
-        page = opened(chromium, report.as_uri(), (PHONE[0], 900), is_mobile=True)
+        page = opened(chromium, report.as_uri(), PHONE, is_mobile=True, device_scale_factor=2)
         scroll(page, "#examples h3")
         keep(page, "report-phone")
 
@@ -100,29 +101,42 @@ def one_model(chromium: Browser, address: str) -> None:
     """In the middle of its recursion, with the neighbours of a token."""
     page = opened(chromium, address, DESKTOP)
     ask(page, LONGER)
-    page.locator("#scrub").fill("2")
     page.locator(".spot").nth(6).hover()
     page.wait_for_selector(".steps path.left")
     keep(page, "explorer-desktop")
 
 
 def two_models(chromium: Browser, address: str, name: str, **options: Any) -> None:
-    """Side by side, where they part."""
-    page = opened(chromium, address, (DESKTOP[0], 1150), **options)
+    """Side by side, with the gold tree."""
+    page = opened(chromium, address, TALL, **options)
     ask(page, TEXT)
     page.click("#compare")
-    page.click("#parting")
+    page.check("#gold-A-0")
     page.mouse.move(0, 0)
     keep(page, name)
 
 
-def on_a_phone(chromium: Browser, address: str) -> None:
+def one_on_a_phone(chromium: Browser, address: str) -> None:
     """The picture itself, which lies below the text."""
+    page = on_a_phone(chromium, address)
+    page.evaluate("() => document.querySelector('.pane').scrollIntoView()")
+    keep(page, "explorer-phone")
+
+
+def two_on_a_phone(chromium: Browser, address: str) -> None:
+    """The second of two variants, which are tabs."""
+    page = on_a_phone(chromium, address)
+    page.tap("#compare")
+    page.wait_for_selector("#difference:not([hidden])")
+    page.tap("#tab-B")
+    keep(page, "explorer-phone-tabs")
+
+
+def on_a_phone(chromium: Browser, address: str) -> Page:
+    """The page on a phone, with a text."""
     page = opened(chromium, address, PHONE, is_mobile=True, has_touch=True, device_scale_factor=2)
     ask(page, TEXT)
-    page.locator("#scrub").fill("2")
-    page.evaluate("() => window.scrollTo(0, document.querySelector('.pane').offsetTop - 8)")
-    keep(page, "explorer-phone")
+    return page
 
 
 def scroll(page: Page, selector: str) -> None:

@@ -88,11 +88,11 @@ function redraw() {
   const answers = panes.map((pane) => pane.answer);
   const ready = answers.length === 2 && answers.every(Boolean) && panes.every((pane) => pane.error.hidden);
   const difference = ready ? compare(...answers) : null;
+  tabs(); // first: what is hidden has no width to draw in
   const level = ready && !SMALL.matches; // side by side, both trees have room for the higher one
   panes.forEach((pane, side) => pane.draw(difference, side, rooms(level ? answers : answers.slice(side, side + 1))));
   count();
   tellDifference(difference, answers);
-  tabs();
   if (panes.some((pane) => !pane.answer && pane.error.hidden)) { // the other is still to come
     panes.forEach((pane) => pane.show(player.chosen === null ? Infinity : player.chosen ?? player.frame));
     return;
@@ -120,7 +120,7 @@ function tabs() {
     label: pane.answer?.label, right: pane.answer ? isRight(pane.answer, label) : null,
   })), front, (chosen) => {
     front = chosen;
-    redraw(); // what was hidden had no width
+    redraw();
   });
 }
 

@@ -63,6 +63,9 @@ def _matrix(model: VariantModel, classes: Sequence[str]) -> Markup:
         lambda i, j: f"true {classes[i]}, predicted {classes[j]}: {counts[i][j]:,} of {totals[i]:,}",
         x_label="predicted label",
         y_label="true label",
+        framed=frozenset(
+            (i, j) for i, row in enumerate(counts) for j, count in enumerate(row) if count and i != j
+        ),
     )
     wrong = sum(not one.correct for one in model.predictions)
     size = max(18.0, min(46.0, 340 / len(classes)))

@@ -107,9 +107,11 @@ def test_on_a_phone_two_variants_are_tabs(address, browser):
         assert page.locator("#pane-A").is_visible()
         assert page.locator("#pane-B").is_hidden()
         assert page.get_attribute("#tab-A", "aria-selected") == "true"
+        width = page.get_attribute("#pane-A .tree", "width")
         page.tap("#tab-B")
         assert page.locator("#pane-A").is_hidden()
-        assert page.locator("#pane-B .tree").bounding_box()["width"] > 250
+        # as wide as the other, though it was hidden when its answer came
+        assert page.get_attribute("#pane-B .tree", "width") == width
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         page.locator("#tab-B").press("ArrowLeft")
         assert page.locator("#pane-A").is_visible()

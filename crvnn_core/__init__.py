@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from crvnn_core.engine.recursion import Recursion
     from crvnn_core.engine.trace import Trace
     from crvnn_core.inference.model import Head, Model
+    from crvnn_core.inference.predictions import Prediction
     from crvnn_core.inference.published_weights import load_published_weights
-    from crvnn_core.inference.trained import Prediction, Trained, load
+    from crvnn_core.inference.trained import Trained, load
     from crvnn_core.interfaces import (
         Cell,
         Decision,
@@ -88,7 +89,8 @@ _LAZY = {
     "spec": ("RunSpec", "read_spec"),
     "engine.checks": ("checked_lengths",),
     "engine.trace": ("Trace",),
-    "inference.trained": ("Prediction", "Trained", "load"),
+    "inference.predictions": ("Prediction",),
+    "inference.trained": ("Trained", "load"),
     "training.run": ("Outcome",),
     "training.seeds": ("RunOutcomes", "resume_training", "train_seeds"),
     "training.trainer": ("train",),

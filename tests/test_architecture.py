@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [
+    "crvnn",
     "crvnn_core",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "plugins").glob("crvnn_*"))),
     "tasks/crvnn_tasks",
@@ -45,6 +46,12 @@ def test_the_core_imports_no_plug_in():
         named(path): name for path in core for name in imports(path) if name.partition(".")[0] in PLUGINS
     }
     assert not found
+
+
+def test_only_the_package_of_public_names_imports_it():
+    """Plug-ins and the core use ``crvnn_core``; ``crvnn`` is for programs."""
+    others = [path for path in MODULES if not path.is_relative_to(ROOT / "crvnn")]
+    assert not [named(path) for path in others for name in imports(path) if name.partition(".")[0] == "crvnn"]
 
 
 def test_records_of_runs_are_read_without_torch():

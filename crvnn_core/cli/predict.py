@@ -19,8 +19,8 @@ from crvnn_core.cli.session import (
 )
 
 if TYPE_CHECKING:
+    from crvnn_core.inference.predictions import Prediction
     from crvnn_core.inference.texts import Text
-    from crvnn_core.inference.trained import Prediction
     from crvnn_core.interfaces import Task
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from crvnn_core.host.slots import SLOT_BY_NAME, unknown_slot
+from crvnn_core.progress import counting as counting  # for commands
 
 if TYPE_CHECKING:
     from crvnn_core.host.catalog import Catalog
@@ -138,47 +138,6 @@ def print_results(results: Mapping[str, Result]) -> None:
         for group, score in {"all": result.total, **result.buckets}.items()
     ]
     print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
-
-
-@contextlib.contextmanager
-def counting(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal, a line every half minute elsewhere, both on standard error.
-
-    Call the function with the number of items done.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield Lines(total, what)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda number: bar.advance(task, number)
-
-
-class Lines:
-    """Prints how much is done and how long the rest will take, a line every half minute."""
-
-    interval = 30.0  # seconds
-
-    def __init__(self, total: int, what: str) -> None:
-        self.total, self.what, self.done = total, what, 0
-        self.began = self.printed = time.monotonic()
-
-    def __call__(self, number: int) -> None:
-        """Count items as done."""
-        self.done += number
-        now = time.monotonic()
-        if now - self.printed < self.interval or not self.done:
-            return
-        self.printed = now
-        left = round((now - self.began) * (self.total - self.done) / self.done)
-        click.echo(
-            f"{self.what}: {self.done:,} of {self.total:,}, {left // 60}:{left % 60:02} left", err=True
-        )
 
 
 def slot_argument(command: F) -> F:

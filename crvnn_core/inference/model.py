@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -159,16 +160,15 @@ class Model(nn.Module):
         :param noise: by which Gumbel noise on the scores is multiplied.
         """
         expect_tree_supervision(self.encoder)
-        was_training = self.training
-        self.eval()
         try:
-            encodings = tuple(
-                self.encoder.sample(self._vectors(tokens), tokens.mask, noise) for tokens in batch.sequences
-            )
-            self._expect(encodings, "levels")
-            return self._output(encodings)
+            with self._evaluating():
+                encodings = tuple(
+                    self.encoder.sample(self._vectors(tokens), tokens.mask, noise)
+                    for tokens in batch.sequences
+                )
+                self._expect(encodings, "levels")
+                return self._output(encodings)
         finally:
-            self.train(was_training)
             torch.clear_autocast_cache()  # some versions of torch would reuse weights cast without gradients
 
     def _expect(self, encodings: tuple[Encoding, ...], name: str) -> None:
@@ -201,10 +201,33 @@ class Model(nn.Module):
         """
         nothing = torch.zeros(len(columns[0]), dtype=torch.long)
         batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing)
+        with self._evaluating():
+            return self(batch.to(self.embed.weight.device), trace=trace, hard=hard)
+
+    @torch.no_grad()
+    def encode(self, sequences: Sequence[Sequence[str]], *, hard: bool = False) -> Tensor:
+        """The sentence vectors [B, d] of token sequences, in evaluation mode and without gradients.
+
+        :param hard: hard inference, for an encoder that declares ``hard_inference``.
+        """
+        if hard:
+            expect_hard_inference(self.encoder, type(self.encoder).__name__)
+        device = self.embed.weight.device
+        tokens = self.vocabulary.encode(sequences)
+        ids, mask = tokens.ids.to(device), tokens.mask.to(device)
+        option: dict[str, Any] = {"hard": True} if hard else {}
+        with self._evaluating():
+            encoding = self.encoder(self._vectors(Tokens(ids, mask)), mask, **option)
+        self._expect((encoding,), "vector")
+        return encoding.vector
+
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Evaluation mode, and afterwards the mode that it was in."""
         was_training = self.training
         self.eval()
         try:
-            return self(batch.to(self.embed.weight.device), trace=trace, hard=hard)
+            yield
         finally:
             self.train(was_training)
 

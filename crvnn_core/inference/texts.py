@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from crvnn_core.errors import InputError
-from crvnn_core.interfaces import Task
+from attrs import evolve
+
+from crvnn_core.errors import InputError, nearest
+from crvnn_core.interfaces import Example, Task
 
 #: A text, or two of them for a task on pairs.
 Text = str | tuple[str, str]
@@ -44,3 +47,54 @@ def _text(row: str, task: Task, where: str) -> Text:
     if not one.strip() or not two.strip():
         raise InputError(f"{where}: expected two texts with a tab between them")
     return one, two
+
+
+def listed(texts: Iterable[Text], what: str) -> list[Text]:
+    """Texts as a list; an error if a single text was given to the method ``what``."""
+    if isinstance(texts, str):
+        raise InputError(f"{what} takes a list of texts: [{texts!r}]")
+    return list(texts)
+
+
+def question(text: Text, task: Task, number: int = 0) -> Example:
+    """A text, or a pair of texts, as an example whose label means nothing.
+
+    :param number: of the text among those of the user, from 0, for error messages.
+    """
+    sequences = tokenized(text, task, number)
+    if len(sequences) != task.arity:
+        raise _other_kind(text, task, number)
+    return Example(sequences, 0)
+
+
+def tokenized(text: Text, task: Task, number: int = 0) -> tuple[tuple[str, ...], ...]:
+    """The tokens of a text, or of each text of a pair, whichever the task is about."""
+    parts = tuple(text) if isinstance(text, (tuple, list)) else (text,)
+    if not all(isinstance(part, str) for part in parts) or len(parts) not in (1, 2):
+        raise _other_kind(text, task, number)
+    try:
+        sequences = tuple(tuple(task.tokenize(part)) for part in parts)
+    except InputError as error:
+        raise InputError(f"text {number + 1}: {error}") from None
+    if not all(sequences):
+        raise InputError(f"text {number + 1} is empty: there is nothing to predict")
+    return sequences
+
+
+def labelled(texts: Sequence[Any], labels: Iterable[Any], task: Task) -> list[Example]:
+    """Texts (or pairs) and their labels as examples of a task."""
+    numbers = {label: number for number, label in enumerate(task.classes)}
+    given = [str(label) for label in labels]
+    if len(given) != len(texts):
+        raise InputError(f"there are {len(texts):,} texts and {len(given):,} labels")
+    for label in given:
+        if label not in numbers:
+            known = f"{nearest(label, numbers)} There are {', '.join(numbers)}."
+            raise InputError(f"no class is called '{label}'.{known}")
+    pairs = enumerate(zip(texts, given, strict=True))
+    return [evolve(question(text, task, place), label=numbers[label]) for place, (text, label) in pairs]
+
+
+def _other_kind(text: Text, task: Task, number: int) -> InputError:
+    wanted = "a text" if task.arity == 1 else "a pair of texts"
+    return InputError(f"text {number + 1}: the task asks for {wanted}, not for {text!r}")

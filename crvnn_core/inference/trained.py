@@ -3,82 +3,122 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, frozen
+import torch
+from attrs import evolve, field, frozen
+from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, InputError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.inference.model import Model, expect_hard_inference
-from crvnn_core.inference.texts import Text
+from crvnn_core.inference.predictions import Prediction, Predictions
+from crvnn_core.inference.texts import Text, labelled, listed, question, tokenized
 from crvnn_core.inference.weights import load_weights, saved_weights
 from crvnn_core.interfaces import Example, Task
+from crvnn_core.progress import shown
 from crvnn_core.runs.directory import RunDirectory, find_run
 from crvnn_core.spec import RunSpec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import override, read_toml
 from crvnn_core.spec.resolve import resolve
 from crvnn_core.training.data import checked, split_examples
-from crvnn_core.training.evaluation import Result, evaluate
-from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
+from crvnn_core.training.evaluation import Result, Results, evaluate
+from crvnn_core.training.memory import TOKEN_BUDGET, grouped
+from crvnn_core.training.run import read_results, save_trained
 from crvnn_core.trees import Tree, trees_of
 
-
-@frozen
-class Prediction:
-    """A model's prediction for one text, or for one pair of texts."""
-
-    label: str
-    probabilities: dict[str, float]
-    #: One for each sequence; ``None`` from an encoder that composes along no tree.
-    trees: tuple[Tree | None, ...]
-    text: Text
-    #: The tokens of each sequence.
-    tokens: tuple[tuple[str, ...], ...]
-    #: The tokens outside the model's vocabulary, each of them once, in order of appearance.
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def tree(self) -> Tree | None:
-        """The tree of the (first) sequence."""
-        return self.trees[0]
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON; trees in brackets."""
-        return {
-            "text": self.text,
-            "label": self.label,
-            "probabilities": self.probabilities,
-            "trees": [None if tree is None else str(tree) for tree in self.trees],
-            "tokens": self.tokens,
-            "unknown": self.unknown,
-        }
+if TYPE_CHECKING:
+    from crvnn_core.inference.inspection import Inspection
 
 
 @frozen(eq=False)
 class Trained:
-    """A model with its task and spec."""
+    """A trained model with its task, its spec and its results."""
 
     spec: RunSpec
     task: Task
     model: Model
+    #: Of the best weights, by split, as measured when training ended; empty if they are not known.
+    results: Results = field(factory=Results, converter=Results)
+    #: The run directory that it was loaded from.
+    directory: RunDirectory | None = None
+    #: The packages that its components come from, with their versions.
+    packages: tuple[str, ...] = field(default=(), repr=False)
+
+    def to(self, device: torch.device | str) -> Trained:
+        """Itself, with the model moved to a device: ``cuda``, ``mps``, ``cpu``."""
+        self.model.to(device)
+        return self
+
+    def save(self, directory: Path | str) -> Path:
+        """Write a run directory that ``load`` reads; what training needs to be resumed is not in it."""
+        save_trained(self, Path(directory))
+        return Path(directory)
 
     def predict(
-        self, texts: Sequence[Text], done: Callable[[int], None] | None = None, *, hard: bool = False
-    ) -> list[Prediction]:
+        self,
+        texts: Iterable[Text],
+        done: Callable[[int], None] | None = None,
+        *,
+        hard: bool = False,
+        batch_size: int | None = None,
+        progress: bool = False,
+    ) -> Predictions:
         """Label, probabilities and trees for each text; for a task on pairs, for each pair of texts.
 
         :param done: called after each batch with the number of its texts.
         :param hard: hard inference: binary decisions, composition along one tree.
+        :param batch_size: texts of a forward pass; by default as many as have 2,048 tokens together.
+        :param progress: show how many texts are done.
         """
-        if isinstance(texts, str):
-            raise InputError(f"predict takes a list of texts: [{texts!r}]")
+        texts = listed(texts, "predict")
         questions = [self.question(text, number) for number, text in enumerate(texts)]
-        found = dict(self._predictions(questions, done, hard=hard))
-        return [evolve(found[i], text=text) for i, text in enumerate(texts)]
+        with shown(progress, len(texts), "predicting", done) as count:
+            found = dict(self._predictions(questions, count, hard=hard, batch_size=batch_size))
+        return Predictions(evolve(found[i], text=text) for i, text in enumerate(texts))
+
+    def encode(
+        self,
+        texts: Iterable[Text],
+        *,
+        hard: bool = False,
+        batch_size: int | None = None,
+        progress: bool = False,
+    ) -> Tensor:
+        """The sentence vectors [texts, d] of texts, in their order; of pairs of texts [pairs, 2, d].
+
+        The tensor is on the model's device and has no gradient.
+
+        :param hard: hard inference: binary decisions, composition along one tree.
+        :param batch_size: texts of a forward pass; by default as many as have 2,048 tokens together.
+        :param progress: show how many texts are done.
+        """
+        self.expect_hard_inference(hard)
+        rows = [tokenized(text, self.task, number) for number, text in enumerate(listed(texts, "encode"))]
+        if len({len(row) for row in rows}) > 1:
+            raise InputError("encode takes texts, or pairs of texts, not both at once")
+        arity = len(rows[0]) if rows else 1
+        examples = [Example((tokens,), 0) for row in rows for tokens in row]
+        vectors = self.model.embed.weight.new_zeros(len(examples), self.model.encoder.width)
+        with shown(progress, len(examples), "encoding") as count:
+            for group in grouped(examples, batch_size):
+                vectors[group] = self.model.encode([examples[i].sequences[0] for i in group], hard=hard)
+                count(len(group))
+        return vectors if arity == 1 else vectors.view(len(rows), arity, -1)
+
+    def inspect(self, text: Text, *, hard: bool = False, weights: bool = False) -> Inspection:
+        """The prediction for one text, or one pair of texts, with every step of the encoder.
+
+        :param hard: hard inference: binary decisions, composition along one tree.
+        :param weights: keep the weights of neighbours as well, two [n, n] matrices a step, where the encoder has them.
+        """
+        from crvnn_core.inference.inspection import inspect
+
+        return inspect(self, text, hard=hard, weights=weights)
 
     def examples(self, split: str = "", path: Path | str = "", seed: int = 0) -> list[Example]:
         """The examples of a split of its task, or of a file of the form that its task reads.
@@ -90,15 +130,25 @@ class Trained:
         return list(split_examples(self.task, split, seed))
 
     def evaluate(
-        self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
+        self,
+        examples: Sequence[Example] | Sequence[Text],
+        done: Callable[[int], None] | None = None,
+        *,
+        labels: Iterable[Any] | None = None,
+        hard: bool = False,
+        progress: bool = False,
     ) -> Result:
-        """Accuracy, loss and steps on examples, in total and by the task's groups.
+        """Accuracy, loss and steps on examples, or on texts and their labels; in total and by the task's groups.
 
         :param done: called after each batch with the number of its examples.
+        :param labels: of texts; those of examples are known.
         :param hard: hard inference: binary decisions, composition along one tree.
+        :param progress: show how many examples are done.
         """
         self.expect_hard_inference(hard)
-        return evaluate(self.model, self.task, examples, tokens=TOKEN_BUDGET, done=done, hard=hard)
+        found = labelled(examples, labels, self.task) if labels is not None else examples
+        with shown(progress, len(found), "evaluating", done) as count:
+            return evaluate(self.model, self.task, found, tokens=TOKEN_BUDGET, done=count, hard=hard)  # type: ignore[arg-type]
 
     def trees(
         self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool = False
@@ -125,24 +175,19 @@ class Trained:
 
         :param number: of the text among those of the user, from 0, for error messages.
         """
-        parts = text if isinstance(text, (tuple, list)) else (text,)
-        if len(parts) != self.task.arity or not all(isinstance(part, str) for part in parts):
-            wanted = "a text" if self.task.arity == 1 else "a pair of texts"
-            raise InputError(f"text {number + 1}: the task asks for {wanted}, not for {text!r}")
-        try:
-            sequences = tuple(tuple(self.task.tokenize(part)) for part in parts)
-        except InputError as error:
-            raise InputError(f"text {number + 1}: {error}") from None
-        if not all(sequences):
-            raise InputError(f"text {number + 1} is empty: there is nothing to predict")
-        return Example(sequences, 0)
+        return question(text, self.task, number)
 
     def _predictions(
-        self, examples: Sequence[Example], done: Callable[[int], None] | None = None, *, hard: bool
+        self,
+        examples: Sequence[Example],
+        done: Callable[[int], None] | None = None,
+        *,
+        hard: bool,
+        batch_size: int | None = None,
     ) -> Iterator[tuple[int, Prediction]]:
         """The index and the prediction of each example, batch by batch."""
         self.expect_hard_inference(hard)
-        for group in within_budget(examples, TOKEN_BUDGET):
+        for group in grouped(examples, batch_size):
             yield from zip(group, self._batch([examples[i] for i in group], hard), strict=True)
             if done is not None:
                 done(len(group))
@@ -189,7 +234,9 @@ def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = 
     if not directory.weights.exists():
         raise CrvnnError(directory.missing(directory.weights))
     load_weights(assembly.model, saved_weights(directory.weights), directory.weights)
-    return Trained(spec, assembly.task, assembly.model.eval())
+    packages = sorted({str(offer.source) for offer in assembly.offers.values()})
+    results = read_results(directory)
+    return Trained(spec, assembly.task, assembly.model.eval(), results, directory, tuple(packages))
 
 
 def read_run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:

@@ -116,7 +116,7 @@ def _assemble(
         if not SLOT_BY_NAME[slot].for_training:
             offers[slot] = catalog.find(slot, part.name)
         try:
-            return _build(catalog, slot, part, available)
+            return build_part(catalog, slot, part, **available)
         except SpecError as error:
             problems.extend(error.problems)
             return None
@@ -150,15 +150,15 @@ def _trainable(model: Model) -> list[Parameter]:
 
 
 def _optimizer(spec: RunSpec, catalog: Catalog, params: Sequence[Parameter]) -> torch.optim.Optimizer:
-    optimizer: torch.optim.Optimizer = _build(
-        catalog, "optimizer", spec.training.optimizer, {"params": params}
+    optimizer: torch.optim.Optimizer = build_part(
+        catalog, "optimizer", spec.training.optimizer, params=params
     )
     return optimizer
 
 
 def _objective(spec: RunSpec, catalog: Catalog, task: Task, model: Model) -> Objective:
     part = spec.training.objective
-    objective: Objective = _build(catalog, "objective", part, {"task": task})
+    objective: Objective = build_part(catalog, "objective", part, task=task)
     try:
         objective.expect(model)
     except CrvnnError as error:
@@ -268,8 +268,11 @@ def _naming(offer: Offer, what: str) -> Iterator[None]:
         raise PluginError(f"{offer} {what}: {raised_at(error)}") from error
 
 
-def _build(catalog: Catalog, slot: str, part: PartSpec, available: Mapping[str, Any]) -> Any:
-    """Build one component; errors name its place in the spec, its name and its package."""
+def build_part(catalog: Catalog, slot: str, part: PartSpec, **available: Any) -> Any:
+    """Build one component; errors name its place in the spec, its name and its package.
+
+    :param available: arguments that it is given if it has parameters of these names.
+    """
     offer = catalog.find(slot, part.name)
     title = str(offer)
     try:

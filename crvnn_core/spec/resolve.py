@@ -28,6 +28,7 @@ from crvnn_core.spec.layers import Layer, Layered, overrides, read_toml
 from crvnn_core.spec.paths import absolute, find_spec
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, Stage, TrainingSpec
 from crvnn_core.spec.stages import overridden_options, separate_stages, value_paths
+from crvnn_core.spec.tables import read_tables, table_layers
 from crvnn_core.spec.values import FIELD_KINDS, check_value
 
 _TABLES = {"model": ModelSpec, "training": TrainingSpec}
@@ -35,27 +36,35 @@ _TABLES = {"model": ModelSpec, "training": TrainingSpec}
 
 def read_spec(
     catalog: Catalog,
-    path: Path | str | None = None,
+    path: Path | str | Mapping[str, Any] | None = None,
     *,
     preset: str | None = None,
     parts: Mapping[str, str] | None = None,
+    changes: Mapping[str, Any] | None = None,
     sets: Sequence[str] = (),
 ) -> RunSpec:
     """Read a spec (or none, for the defaults) and resolve it.
 
-    :param path: a spec file, or the name of a spec that a plug-in offers.
+    :param path: a spec file, the name of a spec that a plug-in offers, or the tables of a spec as a dictionary.
     :param preset: takes the place of the preset that the file names.
     :param parts: component names by slot; on top of the file.
+    :param changes: tables, as a dictionary; on top of these.
     :param sets: ``key.path=value`` texts; on top of everything.
     """
     named = {name: Path(spec.path) for name, (spec, _) in catalog.specs.items()}
-    layers = read_toml(find_spec(path, named), named) if path is not None else []
+    if isinstance(path, Mapping):
+        layers = table_layers(path, named)
+    else:
+        layers = read_toml(find_spec(path, named), named) if path is not None else []
     extra, problems = overrides(sets)
     paths = {slot.name: slot.path for slot in SLOT_BY_NAME.values() if not slot.many}
     for slot, name in (parts or {}).items():
         if slot not in paths:
             raise UnknownNameError(f"no slot of a spec is called '{slot}'.{nearest(slot, paths)}")
         layers.append((_nested(paths[slot], name), {}, Origin(f"--{slot} {name}")))
+    if changes:
+        origin = Origin("changes", directory=Path())
+        layers.append((read_tables(changes, origin), {}, origin))
     layers += [(data, {}, origin) for data, origin in extra]
     return resolve(catalog, layers, preset, problems)
 

@@ -46,6 +46,10 @@ class Result:
         return asdict(self, value_serializer=lambda _, __, value: value if _is_plain(value) else None)
 
 
+class Results(dict[str, Result]):
+    """The scores of a model by split, such as ``dev`` and ``test``."""
+
+
 def _is_plain(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 

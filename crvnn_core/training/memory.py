@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from crvnn_core.errors import InputError
 from crvnn_core.interfaces import Example
 from crvnn_core.training.data import example_length
 
@@ -36,6 +37,19 @@ def within_budget(examples: Sequence[Example], tokens: int) -> list[list[int]]:
             groups.append([index])
             longest = lengths
     return groups
+
+
+def grouped(examples: Sequence[Example], size: int | None = None) -> list[list[int]]:
+    """Batches of similar lengths for inference, by the indices of their examples.
+
+    :param size: examples of a batch; by default as many as are within ``TOKEN_BUDGET``.
+    """
+    if size is None:
+        return within_budget(examples, TOKEN_BUDGET)
+    if size < 1:
+        raise InputError(f"batch_size must be at least 1, not {size}")
+    order = sorted(range(len(examples)), key=lambda index: example_length(examples[index]))
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def padded_size(examples: Sequence[Example]) -> int:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import platform
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from attrs import asdict, frozen
 from torch import Tensor
 
 from crvnn_core.errors import CrvnnError
+from crvnn_core.inference.model import Model
+from crvnn_core.interfaces import Task
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
-from crvnn_core.training.evaluation import Result
+from crvnn_core.training.evaluation import Result, Results, Score
 from crvnn_core.training.stages import check_ended_stages
+
+if TYPE_CHECKING:
+    from crvnn_core.inference.trained import Trained
 
 
 @frozen
@@ -44,20 +52,75 @@ def create_run(run: RunDirectory, assembly: Assembly) -> None:
             f"{run.path} holds a run already. Resume it with 'crvnn train --resume {run.path}', "
             "or choose another --out."
         )
-    lexicon = {
-        "tokens": list(assembly.model.vocabulary.tokens),
-        "classes": list(assembly.task.classes),
-        "vector_size": assembly.model.embed.weight.shape[1],
-    }
-    run.write_json(run.lexicon, lexicon)
-    run.write_json(run.environment, environment(assembly))
+    run.write_json(run.lexicon, lexicon(assembly.model, assembly.task))
+    run.write_json(run.environment, environment(assembly.packages))
     write_spec(assembly.spec, run.spec, assembly.notes())  # last, because a directory with a spec is a run
 
 
-def environment(assembly: Assembly) -> dict[str, Any]:
-    """What a result may depend on besides the spec: versions, platform and number of threads."""
+def save_trained(trained: Trained, path: Path) -> None:
+    """Write spec, vocabulary, weights and results of a model to a new run directory.
+
+    Of a model that was loaded, the records of its training are copied: spec, environment, metrics and results.
+    """
+    run, before = RunDirectory(path), trained.directory
+    if run.spec.exists() or run.seeds.exists():
+        raise CrvnnError(f"{path} holds a run already; choose another directory")
+    path.mkdir(parents=True, exist_ok=True)
+    run.write_json(run.lexicon, lexicon(trained.model, trained.task))
+    weights = {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()}
+    checkpoint.save(run.weights, {"model": weights})
+    if before is not None:
+        for source, target in zip(_records(before), _records(run), strict=True):
+            if source.exists():
+                shutil.copyfile(source, target)
+        return
+    run.write_json(run.environment, environment(trained.packages))
+    if trained.results:
+        splits = {split: result.plain() for split, result in trained.results.items()}
+        run.write_json(run.results, {"seed": trained.spec.seed, "splits": splits})
+    write_spec(trained.spec, run.spec)  # last, because a directory with a spec is a run
+
+
+def _records(run: RunDirectory) -> list[Path]:
+    """What training wrote beside the weights, the spec last."""
+    return [run.environment, run.metrics, run.results, run.path / "MODEL.md", run.spec]
+
+
+def read_results(run: RunDirectory) -> Results:
+    """The results in a run directory; empty if training has not ended."""
+    if not run.results.exists():
+        return Results()
+    splits = run.read_json(run.results).get("splits", {})
+    return Results({split: _result(plain) for split, plain in splits.items()})
+
+
+def _result(plain: Mapping[str, Any]) -> Result:
+    buckets = {name: _score(score) for name, score in plain["buckets"].items()}
+    return Result(_score(plain["total"]), buckets)
+
+
+def _score(plain: Mapping[str, Any]) -> Score:
+    """A score from JSON, which has ``null`` for NaN."""
+    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in plain.items()}
+    return Score(**known)
+
+
+def lexicon(model: Model, task: Task) -> dict[str, Any]:
+    """The vocabulary and classes of a model, as its file in a run directory has them."""
     return {
-        "components": assembly.packages,
+        "tokens": list(model.vocabulary.tokens),
+        "classes": list(task.classes),
+        "vector_size": model.embed.weight.shape[1],
+    }
+
+
+def environment(components: Sequence[str]) -> dict[str, Any]:
+    """What a result may depend on besides the spec: versions, platform and number of threads.
+
+    :param components: the packages that components come from.
+    """
+    return {
+        "components": list(components),
         "packages": {name: version(name) for name in ("crvnn", "torch", "lightning-fabric", "safetensors")},
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -83,8 +146,8 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
     """
     if run is None or not run.spec.exists():
         raise CrvnnError(run.missing(run.spec) if run else "resuming needs the directory of a run")
-    lexicon = run.read_lexicon()
-    if (lexicon.tokens, lexicon.classes) != (assembly.model.vocabulary.tokens, tuple(assembly.task.classes)):
+    known = run.read_lexicon()
+    if (known.tokens, known.classes) != (assembly.model.vocabulary.tokens, tuple(assembly.task.classes)):
         raise CrvnnError(
             f"{run.path}: the data has other tokens or classes than when this run was started; "
             "put the old data back, or start a new run"

@@ -1,7 +1,7 @@
 """The built-in tasks, specs, trained models, and the commands ``data`` and ``demo``, registered like a third party's.
 
-Each task is a module or folder of its own: ``listops/``, ``logic/``, ``sst.py``, ``nli.py``, ``from_file/``. Shared by
-tasks that read files: ``rows.py`` and ``tokenization.py``.
+Each task is a module or folder of its own: ``listops/``, ``logic/``, ``sst.py``, ``nli.py``, ``from_file/``,
+``in_memory.py``. Shared by tasks: ``rows.py``, ``labelled.py`` and ``tokenization.py``.
 """
 
 from __future__ import annotations
@@ -52,6 +52,11 @@ def crvnn_tasks() -> Iterable[Component]:
             f"{here}.from_file.task:FromFile",
             summary="your own CSV, TSV or JSONL: a text or a pair, and a label",
             example={"train": "train.csv"},
+        ),
+        Component(
+            "in-memory",
+            f"{here}.in_memory:InMemory",
+            summary="texts and labels that are given to crvnn.train in Python",
         ),
     ]
 

@@ -203,7 +203,7 @@ def test_the_wheel_holds_everything_and_nothing_else(tmp_path):
         names = set(archive.namelist())
         points = archive.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
     plugins = {path.name: f"plugins/{path.name}" for path in (REPOSITORY / "plugins").glob("crvnn_*")}
-    sources = {"crvnn_core": "crvnn_core", **plugins, "crvnn_tasks": "tasks/crvnn_tasks"}
+    sources = {"crvnn": "crvnn", "crvnn_core": "crvnn_core", **plugins, "crvnn_tasks": "tasks/crvnn_tasks"}
     for package, place in sources.items():
         here = REPOSITORY / place
         wanted = {
@@ -215,6 +215,6 @@ def test_the_wheel_holds_everything_and_nothing_else(tmp_path):
         assert f"crvnn_core/host/scaffold/templates/slots/{slot}.py.tmpl" in names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(sources)
-    for package in {*sources} - {"crvnn_core"}:
+    for package in {*sources} - {"crvnn", "crvnn_core"}:
         assert f"\n{package.replace('_', '-')} = {package}\n" in points
     assert "crvnn = crvnn_core.cli:main" in points

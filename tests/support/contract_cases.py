@@ -13,6 +13,7 @@ TESTED_ELSEWHERE = {
     ("embedding", "glove"): "plugins/test_embeddings.py",
     ("embedding", "torchtext"): "torchtext/test_vectors.py",
     ("task", "from-file"): "tasks/from_file/test_task.py",
+    ("task", "in-memory"): "tasks/test_in_memory.py",
     ("task", "mnli"): "tasks/test_nli.py",
     ("task", "snli"): "tasks/test_nli.py",
     ("task", "sst2"): "tasks/test_sst.py",

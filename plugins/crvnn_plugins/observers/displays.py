@@ -184,11 +184,3 @@ class NotebookBar:
         lines = "".join(f"<div>{html.escape(line)}</div>" for line in self.lines)
         bar = f'<progress value="{self.step}" max="{max(self.steps, 1)}" style="width: 16em"></progress>'
         return HTML(f"<div>{lines}<div>{bar} {html.escape('  '.join(shown))}</div></div>")
-
-
-def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook, whose cells can show HTML."""
-    if "IPython" not in sys.modules:
-        return False
-    shell = sys.modules["IPython"].get_ipython()
-    return shell is not None and hasattr(shell, "kernel")

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crvnn_core import Observer
-from crvnn_plugins.observers.displays import Display, Lines, NotebookBar, TerminalBar, in_notebook
+from crvnn_core.progress import in_notebook
+from crvnn_plugins.observers.displays import Display, Lines, NotebookBar, TerminalBar
 
 #: How to print each metric; others are printed with their name.
 _FORMATS: dict[str, Callable[[float], str]] = {

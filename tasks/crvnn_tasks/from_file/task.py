@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +12,9 @@ from attrs import frozen
 from crvnn_core import Example, FilePath, InputError
 from crvnn_core.errors import nearest
 from crvnn_tasks.from_file.tables import csv_cells, tsv_cells
+from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens
 from crvnn_tasks.rows import FileTask, Row, json_lines, listed, text_of
-from crvnn_tasks.tokenization import frequent_tokens, interned, words
+from crvnn_tasks.tokenization import frequent_tokens
 
 _FORMATS = {
     ".csv": "csv",
@@ -26,7 +25,6 @@ _FORMATS = {
     ".json": "jsonl",
 }
 _TEXT = ["text"]
-Sequences = tuple[tuple[str, ...], ...]
 
 
 @frozen
@@ -72,7 +70,7 @@ class FromFile(FileTask):
         text: list[str] | str = _TEXT,
         label: str = "label",
         format: Literal["auto", "csv", "tsv", "jsonl"] = "auto",
-        tokens: Literal["words", "spaces", "characters"] = "words",
+        tokens: TokenKind = "words",
         lower: bool = True,
         min_count: int = 1,
         dev_share: float = 0.1,
@@ -116,7 +114,7 @@ class FromFile(FileTask):
             only = f"only the label '{next(iter(labels))}'" if labels else "no label"
             why = f"\n  Of the rows that cannot be read, this is the first: {first}" if first else ""
             raise InputError(f"{path} has {only} in its column '{self.label}'; at least two are needed{why}")
-        return tuple(sorted(labels, key=_by_size if all(map(_is_number, labels)) else str))
+        return sorted_labels(labels)
 
     @cached_property
     def vocabulary(self) -> Sequence[str]:  # type: ignore[override]
@@ -127,10 +125,7 @@ class FromFile(FileTask):
         return found
 
     def tokenize(self, text: str) -> tuple[str, ...]:
-        if self.tokens == "words":
-            return words(text, self.lower)
-        text = text.lower() if self.lower else text
-        return interned(text.split() if self.tokens == "spaces" else "".join(text.split()))
+        return split_tokens(text, self.tokens, self.lower)
 
     def parse(self, path: Path) -> Iterator[Row]:
         numbers = {label: number for number, label in enumerate(self.classes)}
@@ -177,16 +172,14 @@ class FromFile(FileTask):
         return self.holds_out and split in ("train", "dev")
 
     def _held_out(self, examples: Sequence[Example]) -> frozenset[Sequences]:
-        """The texts of the development split: those with the smallest hashes, at least one and never all."""
-        ranks = {example.sequences: _rank(example.sequences) for example in examples}
-        if len(ranks) < 2:
+        """The texts of the development split; an error if there are too few to hold some out."""
+        found = held_out((example.sequences for example in examples), self.dev_share)
+        if not found:
             raise InputError(
                 f"{self.paths('train')[0]}: there are too few distinct texts to hold some out for development; "
                 "name a development file (task.dev), or turn holding out off (task.dev_share=0)"
             )
-        order = sorted(ranks, key=lambda sequences: (ranks[sequences], sequences))
-        count = round(self.dev_share * len(order))
-        return frozenset(order[: min(max(count, 1), len(order) - 1)])
+        return found
 
     def _records(self, path: Path) -> Iterator[Record]:
         """The rows of a file before tokenization."""
@@ -250,19 +243,3 @@ def _format(path: Path) -> str | None:
     """The format by the file name's extension; ``None`` if it is not known."""
     name = path.with_suffix("") if path.suffix in (".gz", ".zip") else path
     return _FORMATS.get(name.suffix.lower())
-
-
-def _rank(sequences: Sequences) -> float:
-    """A hash of the text as a number between 0 and 1."""
-    return zlib.crc32("\t".join(" ".join(sequence) for sequence in sequences).encode()) / 2**32
-
-
-def _by_size(label: str) -> tuple[float, str]:
-    return float(label), label
-
-
-def _is_number(label: str) -> bool:
-    try:
-        return math.isfinite(float(label))
-    except ValueError:
-        return False

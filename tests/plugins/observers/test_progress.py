@@ -8,6 +8,7 @@ import types
 import pytest
 
 from crvnn_core import train as train_model
+from crvnn_core.progress import in_notebook
 from crvnn_plugins.observers import displays
 from crvnn_plugins.observers.progress import Progress
 from small import variant
@@ -304,9 +305,9 @@ def test_a_notebook_gets_few_updates_of_a_quick_run(notebook, clock):
 
 def test_ipython_in_a_terminal_is_no_notebook(notebook, monkeypatch):
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: types.SimpleNamespace())
-    assert not displays.in_notebook()
+    assert not in_notebook()
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: None)
-    assert not displays.in_notebook()
+    assert not in_notebook()
 
 
 def test_progress_refuses_to_print_no_lines():

@@ -1,0 +1,60 @@
+"""Shared by tasks on a user's own texts: what a token is, the order of classes, texts held out for development."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Collection, Iterable
+from typing import Literal
+
+from crvnn_tasks.tokenization import interned, words
+
+#: The tokens of the one or two texts of an example.
+Sequences = tuple[tuple[str, ...], ...]
+#: What a token is: words and punctuation marks, substrings between spaces, or single characters other than spaces.
+TokenKind = Literal["words", "spaces", "characters"]
+
+
+def split_tokens(text: str, kind: TokenKind, lower: bool) -> tuple[str, ...]:
+    """The tokens of a text.
+
+    :param lower: in lower case.
+    """
+    if kind == "words":
+        return words(text, lower)
+    text = text.lower() if lower else text
+    return interned(text.split() if kind == "spaces" else "".join(text.split()))
+
+
+def sorted_labels(labels: Collection[str]) -> tuple[str, ...]:
+    """The labels, sorted as numbers if all of them are, otherwise as text."""
+    return tuple(sorted(labels, key=_by_size if all(map(_is_number, labels)) else str))
+
+
+def held_out(texts: Iterable[Sequences], share: float) -> frozenset[Sequences]:
+    """A share of the distinct texts, at least one and never all of them; nothing of fewer than two.
+
+    Those with the smallest hashes are taken, so that new texts move few of the others into the share or out of it.
+    """
+    ranks = {sequences: _rank(sequences) for sequences in texts}
+    if len(ranks) < 2:
+        return frozenset()
+    order = sorted(ranks, key=lambda sequences: (ranks[sequences], sequences))
+    count = round(share * len(order))
+    return frozenset(order[: min(max(count, 1), len(order) - 1)])
+
+
+def _rank(sequences: Sequences) -> float:
+    """A hash of the text as a number between 0 and 1."""
+    return zlib.crc32("\t".join(" ".join(sequence) for sequence in sequences).encode()) / 2**32
+
+
+def _by_size(label: str) -> tuple[float, str]:
+    return float(label), label
+
+
+def _is_number(label: str) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False

@@ -129,13 +129,14 @@ def _show(result: DryRun) -> None:
         )
         for row in result.rows
     ]
-    columns = ("slot", "component", "from", "parameters", "multiply-adds per token and step")
-    print_table(columns, rows, right=(3, 4))
+    print_table(("slot", "component", "from", "parameters", "multiply-adds"), rows, right=(3, 4))
     click.echo(
         f"\n{result.parameters:,} parameters in all. A batch of {result.sequences} sequences of up to {result.longest} "
         f"tokens took {result.mean_steps:.1f} steps on average and {result.most_steps} at most;\n"
         f"loss {result.loss:.3f}, gradient norm {result.gradient_norm:.3f}, "
-        f"{result.seconds:.2f} s forward and back."
+        f"{result.seconds:.2f} s forward and back.\n"
+        f"Multiply-adds are per position (padding too) and step, at {result.longest} tokens: those of the code that "
+        "runs here, skipped cells left out."
     )
 
 

@@ -23,7 +23,7 @@ class SlotCost:
     component: str
     source: str
     parameters: int
-    multiply_adds: float | None  # per token and step; None where it does not apply
+    multiply_adds: float | None  # per position and step of the batch; None where it does not apply
 
 
 @frozen

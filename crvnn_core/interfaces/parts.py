@@ -42,6 +42,13 @@ class Neighbourhood(ABC):
         """The same side by side [B, n, (2 reach + 1) d], for values [B, n, d]."""
         return torch.cat(self.window(values, reach), -1)
 
+    def multiply_adds(self, values: Tensor) -> int | None:
+        """The multiply-adds of ``left`` or ``right`` of these values, at most; ``None`` to count torch's operations.
+
+        Override this where compiled code does the work, which cannot be counted as it runs.
+        """
+        return None
+
 
 class Part(nn.Module, ABC):
     """A part of a model: an encoder, or what an encoder is built from."""

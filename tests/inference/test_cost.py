@@ -3,24 +3,26 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from crvnn_core import assemble, read_spec
 from crvnn_core.inference.cost import count_multiply_adds
+from crvnn_plugins.retrievers.dense import AdhocDense
+from crvnn_plugins.retrievers.interval import Adhoc
 
 SLOTS = ("retriever", "scorer", "decision", "cell", "halting")
 
 
-def cost_of(catalog, n, *, width=16, **parts):
+def cost_of(catalog, n, *, width=16, sets=(), **parts):
     """The cost of a forward pass over two sequences of n tokens that takes three steps."""
     sets = [
+        *sets,
         f"model.width={width}",
         "model.scorer.transition=0",
         "model.halting=never",
         "model.encoder.max_steps=3",
         "model.encoder.shortcuts=false",
     ]
-    if parts.get("retriever") == "adhoc":
-        sets.append("model.retriever.small=0")  # no matrices, however short the sequence
     encoder = assemble(read_spec(catalog, parts=parts, sets=sets), catalog).model.encoder
     with count_multiply_adds(encoder, SLOTS) as cost, torch.no_grad():
         encoder(torch.randn(2, n, width), torch.ones(2, n, dtype=torch.bool))
@@ -43,9 +45,16 @@ def test_the_window_scorer_costs_its_convolution_and_its_score(catalog):
     assert cost_of(catalog, 10, width=width).per_position("scorer") == 5 * width * width + width
 
 
-@pytest.mark.parametrize("linear", ["adhoc", "log-space", "windowed"])
-def test_linear_retrievers_cost_the_same_per_position_however_long_the_sequence(catalog, linear):
-    short, long = (cost_of(catalog, n, retriever=linear).per_position("retriever") for n in (40, 160))
+@pytest.mark.usefixtures("by")
+@pytest.mark.parametrize(
+    ("linear", "sets"),
+    [("adhoc", ["model.retriever.small=0"]), ("log-space", []), ("windowed", [])],
+    ids=["adhoc", "log-space", "windowed"],
+)
+def test_linear_retrievers_cost_the_same_per_position_however_long_the_sequence(catalog, linear, sets):
+    short, long = (
+        cost_of(catalog, n, sets=sets, retriever=linear).per_position("retriever") for n in (40, 160)
+    )
     assert long < 1.1 * short
 
 
@@ -55,9 +64,80 @@ def test_dense_retrievers_cost_grows_with_the_sequence(catalog, dense):
     assert long > 3 * short
 
 
+@pytest.mark.parametrize("by", ["kernels"], indirect=True)
+@pytest.mark.parametrize("n", [10, 100, 600])
+def test_compiled_intervals_cost_less_than_matrices_at_every_length(catalog, n, by):
+    linear, dense = (
+        cost_of(catalog, n, retriever=name).per_position("retriever") for name in ("adhoc", "adhoc-dense")
+    )
+    assert linear == cost_of(catalog, 30, retriever="adhoc").per_position("retriever")
+    assert dense > 4 * (n + 2) * 16 > linear  # four products with vectors: a window of five
+
+
+@pytest.mark.parametrize("by", ["torch"], indirect=True)
+def test_without_kernels_short_sequences_cost_matrices_and_long_ones_do_not(catalog, by):
+    for n, same in ((40, True), (600, False)):
+        linear, dense = (
+            cost_of(catalog, n, retriever=name).by_slot["retriever"] for name in ("adhoc", "adhoc-dense")
+        )
+        assert (linear == dense) is same
+
+
+@pytest.mark.parametrize("operator", ["left", "right"])
+def test_the_products_of_matrices_are_those_of_torchs_counter(operator):
+    existence, values = torch.rand(2, 30), torch.randn(2, 30, 8)
+    near = AdhocDense()(existence, torch.ones_like(existence, dtype=torch.bool))
+    with FlopCounterMode(display=False) as counter:
+        getattr(near, operator)(values)
+    assert near.multiply_adds(values) is None  # torch's operations are counted
+    with count_multiply_adds(nn.Module(), SLOTS) as cost:
+        getattr(near, operator)(values)
+    assert cost.by_slot["rest"] == counter.get_total_flops() // 2 == 2 * 30 * 30 * 8
+
+
+@pytest.mark.parametrize("by", ["kernels"], indirect=True)
+@pytest.mark.parametrize("scale", [1.0, 0.3, 0.05])
+def test_compiled_intervals_cost_no_more_than_they_say(by, scale):
+    existence, values = torch.rand(2, 50) * scale, torch.randn(2, 50, 3)
+    near = Adhoc()(existence, torch.ones_like(existence, dtype=torch.bool))
+    bounds = near.operands[1]
+    for side, before in ((0, True), (1, False)):
+        summed = sum(3 * rows_summed(row[side].tolist(), before) for row in bounds)
+        at_ends = 3 * 2 * 50  # a position in which the interval ends, for each
+        assert near.multiply_adds(values) / 4 < summed + at_ends <= near.multiply_adds(values)
+
+
+def rows_summed(bound, before):
+    """How many rows the sliding window of run_sums.h adds up, counted step by step."""
+    count = base = middle = last = 0
+    for i, limit in enumerate(bound):
+        begin, end = (limit, i) if before else (i + 1, limit)
+        if end - begin < 2:
+            count += max(end - begin, 0)
+            continue
+        if begin >= last:
+            base = middle = last = begin
+        count += max(end - last, 0)
+        last = max(last, end)
+        if begin > middle:
+            base, middle = begin, last
+            count += middle - base
+    return count
+
+
+def test_operations_that_work_in_place_are_counted():
+    class InPlace(nn.Module):
+        def forward(self, values):
+            return values.clone().mul_(2).addmm_(values, torch.ones(3, 3))
+
+    with count_multiply_adds(InPlace(), SLOTS) as cost:
+        InPlace()(torch.ones(5, 3))
+    assert cost.by_slot["rest"] == 5 * 3 + 5 * 3 * 3
+
+
 def test_what_a_scorer_asks_of_its_neighbours_is_the_retrievers_cost(catalog):
     dense = cost_of(catalog, 80, retriever="adhoc-dense")
-    linear = cost_of(catalog, 80, retriever="adhoc")
+    linear = cost_of(catalog, 80, retriever="log-space")
     assert dense.by_slot["scorer"] == linear.by_slot["scorer"]
     assert dense.by_slot["retriever"] > linear.by_slot["retriever"]
 

@@ -89,12 +89,21 @@ def test_a_dry_run_says_what_was_run():
 
 
 def test_a_dry_run_says_what_each_slot_costs():
-    costs = {row.slot: row.multiply_adds for row in dry_run(assembly_of(), size=4).rows}
+    whole = assembly_of(sets=["model.encoder.shortcuts=false"])
+    costs = {row.slot: row.multiply_adds for row in dry_run(whole, size=4).rows}
     products = 2 * 8 * 32 + 32 * 32
     assert costs["task"] is None
     assert products <= costs["cell"] <= 1.05 * products
     assert costs["scorer"] >= 5 * 8 * 8
     assert costs["retriever"] > 0
+
+
+def test_a_cell_that_is_skipped_at_most_positions_costs_less():
+    whole, skipping = (assembly_of(sets=[f"model.encoder.shortcuts={on}"]) for on in ("false", "true"))
+    costs = [
+        {row.slot: row.multiply_adds for row in dry_run(each, size=4).rows} for each in (whole, skipping)
+    ]
+    assert 0 < costs[1]["cell"] < costs[0]["cell"]
 
 
 def test_two_dry_runs_of_one_spec_agree():

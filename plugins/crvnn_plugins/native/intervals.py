@@ -44,6 +44,10 @@ class CompiledIntervals(Neighbourhood):
         self._lefts.put(values, left)
         return found
 
+    def multiply_adds(self, values: Tensor) -> int:
+        """A row enters at most two sums (run_sums.h), and the row in which the interval ends is added."""
+        return 3 * values.numel()
+
     def scores(self, values: Tensor, reach: int, left_c: Tensor, *layers: Any) -> Tensor:
         """``window_scores`` of values [B, n, d]; the backward pass recomputes their windows."""
         found: Tensor

@@ -117,7 +117,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
         table.add_column(column, justify="right" if number in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:  # do not wrap lines in a pipe
         console.width = max(console.width, 200)
     console.print(table)

@@ -50,21 +50,41 @@ def test_an_unknown_option_is_an_error():
     assert "No such option" in run("list", "--jsn", code=2).stderr
 
 
-@pytest.mark.parametrize(
-    "args", [["--help"], ["list"], ["list", "--json"], ["new", "--help"], ["--version"]], ids=" ".join
-)
-def test_torch_is_not_imported_before_it_is_needed(args, tmp_path):
+def modules_after(*args, cwd):
+    """The modules that a command has imported."""
     code = (
         "import sys\nfrom crvnn_core.cli import main\n"
         "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=tmp_path, check=True
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=cwd, check=True
     )
-    modules = result.stderr.split()
+    return result.stderr.split()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["list"],
+        ["list", "--json"],
+        ["new", "--help"],
+        ["--version"],
+        ["compare", "listops", "listops-guided"],
+    ],
+    ids=" ".join,
+)
+def test_torch_is_not_imported_before_it_is_needed(args, tmp_path):
+    modules = modules_after(*args, cwd=tmp_path)
     assert "crvnn_plugins" in modules or "--version" in args or "new" in args
     assert "torch" not in modules
     assert "numpy" not in modules
+
+
+def test_a_command_of_the_core_does_not_import_those_of_plug_ins(tmp_path):
+    """They take a third of the time of a quick command."""
+    assert "crvnn_bench.commands" in modules_after("--help", cwd=tmp_path)
+    assert "crvnn_bench.commands" not in modules_after("list", cwd=tmp_path)
 
 
 def test_help_costs_less_than_three_tenths_of_a_second_beyond_python(tmp_path):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
+from crvnn_core.cli.names import PRESET, SPEC, component
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
 from crvnn_core.host.slots import SLOT_BY_NAME
 
@@ -19,28 +19,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class SpecFile(click.Path):
-    """The path or the name of a spec; a shell completes both."""
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        specs = ctx.ensure_object(Session).catalog.specs
-        named = [
-            CompletionItem(name, help=spec.summary)
-            for name, (spec, _) in specs.items()
-            if name.startswith(incomplete)
-        ]
-        return [*named, *super().shell_complete(ctx, param, incomplete)]
-
-
 def spec_options(command: F) -> F:
     """Add the argument SPEC and the options that override its values."""
     options = [
-        click.argument("spec", required=False, type=SpecFile(path_type=Path)),
-        click.option("--preset", metavar="NAME", help="A named variant to start from."),
+        click.argument("spec", required=False, type=SPEC),
+        click.option("--preset", type=PRESET, metavar="NAME", help="A named variant to start from."),
         *(
-            click.option(f"--{slot.name}", metavar="NAME", help=slot.help)
+            click.option(f"--{slot.name}", type=component(slot.name), metavar="NAME", help=slot.help)
             for slot in SLOT_BY_NAME.values()
             if not slot.for_training
         ),

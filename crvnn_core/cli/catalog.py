@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from crvnn_core.cli.names import IN_SLOT, SLOT, SPEC_NAME, as_slot
 from crvnn_core.cli.session import (
     Session,
-    as_slot,
     json_option,
     pass_session,
     plugin_option,
@@ -22,7 +22,9 @@ _OTHERS = ("preset", "spec", "model")
 
 
 @click.command("list")
-@click.argument("slot", required=False, callback=lambda ctx, parameter, value: as_slot(value, *_OTHERS))
+@click.argument(
+    "slot", type=SLOT, required=False, callback=lambda ctx, parameter, value: as_slot(value, *_OTHERS)
+)
 @json_option
 @plugin_option
 @pass_session
@@ -58,7 +60,7 @@ def list_command(session: Session, slot: str | None, as_json: bool) -> None:
 
 
 @click.command("specs")
-@click.argument("name", required=False)
+@click.argument("name", type=SPEC_NAME, required=False)
 @click.option(
     "--copy", type=click.Path(path_type=Path), metavar="DIR", help="Copy the spec NAME to DIR, to change it."
 )
@@ -106,8 +108,8 @@ def _list_specs(session: Session, as_json: bool) -> None:
 
 
 @click.command("describe")
-@click.argument("slot", callback=lambda ctx, parameter, value: as_slot(value, *_OTHERS))
-@click.argument("name")
+@click.argument("slot", type=SLOT, callback=lambda ctx, parameter, value: as_slot(value, *_OTHERS))
+@click.argument("name", type=IN_SLOT)
 @json_option
 @plugin_option
 @pass_session

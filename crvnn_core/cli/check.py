@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import click
 
+from crvnn_core.cli.names import IN_SLOT, slot_argument
 from crvnn_core.cli.session import (
     Session,
     json_option,
     pass_session,
     plugin_option,
     print_json,
-    slot_argument,
 )
 from crvnn_core.host.slots import SLOT_BY_NAME
 
 
 @click.command("check")
 @slot_argument
-@click.argument("name")
+@click.argument("name", type=IN_SLOT)
 @click.option(
     "--set", "sets", multiple=True, metavar="PARAMETER=VALUE", help="Check it with this parameter set."
 )

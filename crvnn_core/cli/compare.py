@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from crvnn_core.cli.names import RUN
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--groups", is_flag=True, help="Show the groups of each split (by length, for example) as well."
 )

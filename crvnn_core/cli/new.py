@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from crvnn_core.cli.session import Session, pass_session, slot_argument
+from crvnn_core.cli.names import slot_argument
+from crvnn_core.cli.session import Session, pass_session
 
 
 @click.command("new")

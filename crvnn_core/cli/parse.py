@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from crvnn_core.cli.names import RUN
 from crvnn_core.cli.predict import expect_texts, file_option, hard_option, read_questions, warn_of_unknown
 from crvnn_core.cli.session import (
     Session,
@@ -21,7 +22,7 @@ from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 
 
 @click.command("parse")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @file_option
 @click.option(

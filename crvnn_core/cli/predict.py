@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from crvnn_core.cli.names import RUN
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -55,7 +56,7 @@ file_option = click.option(
 
 
 @click.command("eval")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @data_option
 @split_option
 @task_option
@@ -101,7 +102,7 @@ def eval_command(
 
 
 @click.command("predict")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @file_option
 @click.option("--trees", is_flag=True, help="Show the tree of each text as well.")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from crvnn_core.host.slots import SLOT_BY_NAME, unknown_slot
 from crvnn_core.progress import counting as counting  # for commands
 
 if TYPE_CHECKING:
@@ -138,19 +137,3 @@ def print_results(results: Mapping[str, Result]) -> None:
         for group, score in {"all": result.total, **result.buckets}.items()
     ]
     print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
-
-
-def slot_argument(command: F) -> F:
-    """The argument SLOT, singular or plural."""
-    return click.argument("slot", callback=lambda ctx, parameter, value: as_slot(value))(command)
-
-
-def as_slot(text: str | None, *more: str) -> str | None:
-    """``cells`` or ``cell`` as ``cell``; an error that lists the slots, and the ``more`` names, for anything else."""
-    if text is None:
-        return None
-    plurals = {slot.name: slot.plural for slot in SLOT_BY_NAME.values()} | {name: f"{name}s" for name in more}
-    for name, plural in plurals.items():
-        if text.lower() in (name, plural):
-            return name
-    raise unknown_slot(text, tuple(plurals))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from crvnn_core.cli.names import RUN
 from crvnn_core.cli.predict import data_option, split_option, task_option
 from crvnn_core.cli.session import (
     Session,
@@ -27,7 +28,7 @@ _COLUMNS = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituent
 
 
 @click.command("trees")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @split_option
 @data_option
 @click.option("--examples", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")

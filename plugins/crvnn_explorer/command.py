@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from crvnn_core.cli.names import RUN
 from crvnn_core.cli.session import Session, pass_session, plugin_option
 from crvnn_core.errors import CrvnnError
 
@@ -20,7 +21,7 @@ _NEARBY = 50  # ports that are tried for a proposal
 
 
 @click.command("explore")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--port",
     default=8000,

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from crvnn_core.cli.names import RUN
 from crvnn_core.cli.predict import task_option
 from crvnn_core.cli.session import Session, counting, pass_session, plugin_option
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

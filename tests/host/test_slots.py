@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import crvnn_core
 from crvnn_core import SLOTS, UnknownNameError
 from crvnn_core.cli import main
-from crvnn_core.cli.session import as_slot
+from crvnn_core.cli.names import as_slot
 from crvnn_core.host import hooks
 from crvnn_core.host.slots import (
     ENCODER_PARTS,
@@ -122,5 +122,5 @@ def test_a_slot_is_found_by_its_name_and_an_unknown_one_is_an_error():
 def test_a_plural_may_be_irregular(monkeypatch):
     slot = Slot(name="boundary", plural="boundaries", interface="x:X", path=("model", "boundary"), help="")
     assert slot.hook == "crvnn_boundaries"
-    monkeypatch.setattr("crvnn_core.cli.session.SLOT_BY_NAME", {"boundary": slot})
+    monkeypatch.setattr("crvnn_core.cli.names.SLOT_BY_NAME", {"boundary": slot})
     assert as_slot("boundaries") == as_slot("Boundary") == "boundary"

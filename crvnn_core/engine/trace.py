@@ -9,10 +9,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core.engine.state import State
+from crvnn_core.notebook import Shown
 
 
 @dataclass(eq=False)
-class Trace:
+class Trace(Shown):
     """The probabilities of K steps over B sequences of up to n tokens, START and END left out.
 
     A sequence that has halted has ``compose`` 0 and keeps its ``exists``.

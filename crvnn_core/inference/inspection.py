@@ -13,6 +13,7 @@ from crvnn_core.errors import InputError
 from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoding
+from crvnn_core.notebook import Shown
 from crvnn_core.trees import Tree, trees_of
 
 Matrix = list[list[float]]
@@ -49,7 +50,7 @@ class InspectedSequence:
 
 
 @frozen
-class Inspection:
+class Inspection(Shown):
     """A model's prediction for one input, and the steps by which its encoder got there."""
 
     label: str

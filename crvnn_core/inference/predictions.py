@@ -7,11 +7,12 @@ from typing import Any
 from attrs import frozen
 
 from crvnn_core.inference.texts import Text
+from crvnn_core.notebook import Shown
 from crvnn_core.trees import Tree
 
 
 @frozen
-class Prediction:
+class Prediction(Shown):
     """A model's prediction for one text, or for one pair of texts."""
 
     label: str
@@ -41,5 +42,5 @@ class Prediction:
         }
 
 
-class Predictions(list[Prediction]):
+class Predictions(list[Prediction], Shown):
     """The predictions for several texts, in their order."""

@@ -19,6 +19,7 @@ from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.texts import Text, labelled, listed, question, tokenized
 from crvnn_core.inference.weights import load_weights, saved_weights
 from crvnn_core.interfaces import Example, Task
+from crvnn_core.notebook import Shown
 from crvnn_core.progress import shown
 from crvnn_core.runs.directory import RunDirectory, find_run
 from crvnn_core.spec import RunSpec
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from crvnn_core.inference.inspection import Inspection
 
 
-@frozen(eq=False)
-class Trained:
+@frozen(eq=False, repr=False)
+class Trained(Shown):
     """A trained model with its task, its spec and its results."""
 
     spec: RunSpec
@@ -47,7 +48,12 @@ class Trained:
     #: The run directory that it was loaded from.
     directory: RunDirectory | None = None
     #: The packages that its components come from, with their versions.
-    packages: tuple[str, ...] = field(default=(), repr=False)
+    packages: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        spec, parameters = self.spec, sum(p.numel() for p in self.model.parameters())
+        parts = f"encoder '{spec.model.encoder.name}', width {spec.model.width}, {parameters:,} parameters"
+        return f"Trained(task '{spec.task.name}', {parts})"
 
     def to(self, device: torch.device | str) -> Trained:
         """Itself, with the model moved to a device: ``cuda``, ``mps``, ``cpu``."""

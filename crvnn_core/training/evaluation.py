@@ -14,6 +14,7 @@ from torch import Tensor
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Task
+from crvnn_core.notebook import Shown
 from crvnn_core.precision import at_least_float32
 from crvnn_core.runs.records import natural_order
 from crvnn_core.training.data import collate, example_length
@@ -35,7 +36,7 @@ class Score:
 
 
 @frozen
-class Result:
+class Result(Shown):
     """Scores of a split: in all, and of each group that ``Task.bucket`` names."""
 
     total: Score
@@ -46,7 +47,7 @@ class Result:
         return asdict(self, value_serializer=lambda _, __, value: value if _is_plain(value) else None)
 
 
-class Results(dict[str, Result]):
+class Results(dict[str, Result], Shown):
     """The scores of a model by split, such as ``dev`` and ``test``."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, field, frozen
 
 from crvnn_core.errors import CrvnnError
+from crvnn_core.notebook import Shown
 from crvnn_core.trees.baselines import BASELINES
 from crvnn_core.trees.scoring import Score, agreement, gold_sentences, score
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @frozen(kw_only=True)
-class TreeScores:
+class TreeScores(Shown):
     """Scores of the trees of one run or several on the same examples."""
 
     sequences: int

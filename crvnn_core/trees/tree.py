@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
 from crvnn_core.errors import InputError
 from crvnn_core.trees.formats import reader, writer
+
+if TYPE_CHECKING:
+    import pandas
 
 #: A token, or the trees of two children.
 Nested = str | tuple["Nested", "Nested"]
@@ -170,8 +173,17 @@ class Tree:
 
         return plain(self)
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """A frame of pandas with a row for each inner node: start, split, end, step, probability and text."""
+        from crvnn_core.notebook.frames import frame
+
+        return frame(self)
+
     def __str__(self) -> str:
         return self.to("brackets")
+
+    def _repr_svg_(self) -> str:
+        return self.to("svg")
 
     def __repr__(self) -> str:
         return f"Tree({str(self)!r})"

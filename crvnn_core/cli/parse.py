@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.predict import expect_texts, file_option, hard_option, read_questions, warn_of_unknown
+from crvnn_core.cli.predict import (
+    expect_texts,
+    file_options,
+    hard_option,
+    read_inputs,
+    task_option,
+    warn_of_unknown,
+)
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -24,7 +30,7 @@ from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 @click.command("parse")
 @click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@file_option
+@file_options
 @click.option(
     "--format",
     "form",
@@ -39,6 +45,7 @@ from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
     + ", ".join(f"{suffix} ({form})" for suffix, form in FORMAT_BY_SUFFIX.items())
     + ".",
 )
+@task_option
 @hard_option
 @json_option
 @plugin_option
@@ -47,9 +54,12 @@ def parse_command(
     session: Session,
     run: str,
     texts: tuple[str, ...],
-    file: Any,
+    file: Path | None,
+    lines: bool,
+    skip: bool,
     form: str | None,
     out: Path | None,
+    sets: tuple[str, ...],
     hard: bool,
     as_json: bool,
 ) -> None:
@@ -67,28 +77,33 @@ def parse_command(
       crvnn parse runs/sst --file sentences.txt --format nltk
       crvnn parse runs/snli "A man sleeps." "A person rests." --json
     """
+    from attrs import evolve
+
     from crvnn_core.errors import CrvnnError, InputError
+    from crvnn_core.inference.texts import as_text
     from crvnn_core.inference.trained import load
+    from crvnn_core.interfaces import Example
     from crvnn_core.trees.parsing import format_of, parse, write_parses
 
-    expect_texts(texts, file)
+    expect_texts(texts, file, lines=lines, skip=skip)
     if as_json and (form is not None or out is not None):
         raise click.UsageError("--json prints everything; it goes with neither --format nor --out.")
     default = "terminal" if _on_terminal() else "brackets"
     chosen = form or (default if out is None else format_of(out))
-    trained = load(run, session.catalog)
-    questions = read_questions(texts, file, trained.task)
+    trained = load(run, session.catalog, sets)
+    rows = read_inputs(texts, file, trained, lines=lines, skip=skip)
     try:
-        with counting(len(questions), "parsing") as done:
-            found = parse(trained, questions, hard=hard, done=done)
+        with counting(len(rows), "parsing") as done:
+            found = parse(trained, [Example(row.sequences, 0) for row in rows], hard=hard, done=done)
     except InputError:  # about a text, not about the run
         raise
     except CrvnnError as error:
         raise CrvnnError(f"{run}: {error}") from None
+    found = [evolve(each, text=as_text(row.texts)) for row, each in zip(rows, found, strict=True)]
     if as_json:
         print_json([each.plain() for each in found])
         return
-    warn_of_unknown([each.unknown_tokens for each in found])
+    warn_of_unknown([each.unknown_tokens for each in found], rows, file)
     trees = [tree for each in found for tree in each.written(chosen)]
     if out is None:
         click.echo(("\n" if chosen in ONE_LINE else "\n\n").join(trees))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,10 +21,12 @@ from crvnn_core.cli.session import (
 
 if TYPE_CHECKING:
     from crvnn_core.inference.predictions import Prediction
-    from crvnn_core.inference.texts import Text
-    from crvnn_core.interfaces import Task
+    from crvnn_core.inference.trained import Trained
+    from crvnn_core.interfaces import InputRow
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+_TABLES = (".csv", ".tsv", ".jsonl", ".json")  # suffixes of files that are probably not read line by line
 _MOST_WARNINGS, _MOST_NAMES = 10, 10  # texts with unknown tokens that are named, and tokens of each
 
 hard_option = click.option(
@@ -47,12 +49,29 @@ task_option = click.option(
     metavar="KEY=VALUE",
     help="Set a value of the task, as task.directory=data.",
 )
-file_option = click.option(
-    "--file",
-    type=click.File(encoding="utf-8-sig"),
-    metavar="FILE",
-    help="Read texts from a file, one a line ('-' for standard input); the two of a pair are separated by a tab.",
-)
+
+
+def file_options(command: F) -> F:
+    """``--file``, and how it is read."""
+    options: tuple[Callable[[F], F], ...] = (
+        click.option(
+            "--skip-bad-rows",
+            "skip",
+            is_flag=True,
+            help="Leave out rows of --file that cannot be read, and name them.",
+        ),
+        click.option("--lines", is_flag=True, help="Read --file line by line, whatever its name and form."),
+        click.option(
+            "--file",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
+            metavar="FILE",
+            help="Read texts from a file of the form that the task reads, labelled or not, or with one text a line "
+            "('-' for standard input); the two of a pair are separated by a tab.",
+        ),
+    )
+    for option in options:
+        command = option(command)
+    return command
 
 
 @click.command("eval")
@@ -104,68 +123,149 @@ def eval_command(
 @click.command("predict")
 @click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@file_option
+@file_options
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the predictions to a .csv or .jsonl file, in the order of the texts.",
+)
 @click.option("--trees", is_flag=True, help="Show the tree of each text as well.")
+@task_option
 @hard_option
 @json_option
 @plugin_option
 @pass_session
 def predict_command(
-    session: Session, run: str, texts: tuple[str, ...], file: Any, trees: bool, hard: bool, as_json: bool
+    session: Session,
+    run: str,
+    texts: tuple[str, ...],
+    file: Path | None,
+    lines: bool,
+    skip: bool,
+    out: Path | None,
+    trees: bool,
+    sets: tuple[str, ...],
+    hard: bool,
+    as_json: bool,
 ) -> None:
     """Ask the model in the directory RUN (or an installed one, by name) about each TEXT.
 
     A task on pairs takes the texts two by two. Tokens that the model does not know are named on standard error.
 
+    A --file is read as the task reads its own: with the task 'from-file', the columns of texts of a CSV, TSV or JSONL
+    file, which need not have labels. Any other file has one text a line. With --out each row has its line in the file,
+    its other columns, its text, its label in the file (gold), the predicted label, the probability of each class, and
+    the tokens that the model does not know.
+
     \b
     Examples:
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]"
       crvnn predict runs/snli "A man sleeps." "A person rests."
-      crvnn predict runs/first --file questions.txt --json
+      crvnn predict runs/reviews --file new-reviews.csv --out predictions.csv
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]" --hard --trees
     """
+    from crvnn_core.inference.prediction_files import check_suffix, predict_rows, record, write_predictions
     from crvnn_core.inference.trained import load
 
-    expect_texts(texts, file)
-    trained = load(run, session.catalog)
-    questions = read_questions(texts, file, trained.task)
-    with counting(len(questions), "predicting") as done:
-        answers = trained.predict(questions, done, hard=hard)
+    expect_texts(texts, file, lines=lines, skip=skip)
+    if out is not None:
+        if as_json:
+            raise click.UsageError("--json prints the predictions; it does not go with --out.")
+        check_suffix(out)
+    trained = load(run, session.catalog, sets)
+    rows = read_inputs(texts, file, trained, lines=lines, skip=skip)
+    with counting(len(rows), "predicting") as done:
+        answers = predict_rows(trained, rows, done, hard=hard)
     if as_json:
-        print_json([answer.plain() for answer in answers])
+        print_json([record(row, answer) for row, answer in zip(rows, answers, strict=True)])
         return
-    for answer in answers:
-        _show(answer, trees)
-    warn_of_unknown([answer.unknown for answer in answers])
+    if out is not None:
+        write_predictions(out, rows, answers, trees=trees)
+        click.echo(f"wrote {len(answers):,} prediction{'s' * (len(answers) != 1)}: {out}", err=True)
+    else:
+        for answer in answers:
+            _show(answer, trees)
+    warn_of_unknown([answer.unknown for answer in answers], rows, file)
 
 
-def expect_texts(texts: Sequence[str], file: Any) -> None:
+def expect_texts(texts: Sequence[str], file: Path | None, *, lines: bool, skip: bool) -> None:
     """A usage error unless there are texts, from the command line or from a file."""
     if bool(texts) == (file is not None):
         raise click.UsageError("give texts, or a file of them with --file.")
+    if file is None and (lines or skip):
+        raise click.UsageError(
+            f"{'--lines' if lines else '--skip-bad-rows'} is about a file: --file names it."
+        )
 
 
-def read_questions(texts: Sequence[str], file: Any, task: Task) -> list[Text]:
-    """The texts of the command line or of a file, two by two for a task on pairs."""
-    from crvnn_core.inference.texts import pair_texts, read_texts
+def read_inputs(
+    texts: Sequence[str], file: Path | None, trained: Trained, *, lines: bool, skip: bool
+) -> list[InputRow]:
+    """The texts of the command line, two by two for a task on pairs, or the rows of a file."""
+    from crvnn_core.inference.prediction_files import well_formed
+    from crvnn_core.inference.texts import pair_texts
+    from crvnn_core.interfaces import InputRow
 
-    return (
-        pair_texts(texts, task) if file is None else read_texts(file, task, getattr(file, "name", "<stdin>"))
-    )
+    if file is not None:
+        rows, left_out = well_formed(_read(file, trained, lines), _name(file), skip=skip)
+        if left_out:
+            click.echo(f"crvnn: {left_out}", err=True)
+        return rows
+    questions = pair_texts(texts, trained.task)
+    return [
+        InputRow(
+            texts=(question,) if isinstance(question, str) else question,
+            sequences=trained.question(question, number).sequences,
+        )
+        for number, question in enumerate(questions)
+    ]
 
 
-def warn_of_unknown(texts: Sequence[Sequence[str]]) -> None:
-    """Name on standard error the tokens of each text that the model does not know, of ten texts at most."""
-    numbered = {number: list(map(repr, tokens)) for number, tokens in enumerate(texts, 1) if tokens}
-    for number, names in list(numbered.items())[:_MOST_WARNINGS]:
+def _read(file: Path, trained: Trained, lines: bool) -> list[InputRow]:
+    """The rows of a file: as the task reads it, or line by line."""
+    from crvnn_core.errors import InputError
+    from crvnn_core.files import open_text
+    from crvnn_core.inference.prediction_files import read_file, read_lines
+
+    if str(file) == "-":
+        with click.open_file("-", encoding="utf-8-sig") as stdin:
+            return read_lines(stdin, trained.task, _name(file))
+    if not lines:
+        try:
+            rows = read_file(file, trained.task)
+        except InputError as error:
+            raise InputError(f"{error}\n  --lines reads the file line by line.") from None
+        if rows is not None:
+            return rows
+        if file.suffix.lower() in _TABLES:
+            click.echo(
+                f"crvnn: {file}: read line by line, since the task '{trained.spec.task.name}' does not read such files",
+                err=True,
+            )
+    with open_text(file) as opened:
+        return read_lines(opened, trained.task, _name(file))
+
+
+def _name(file: Path) -> str:
+    return "<stdin>" if str(file) == "-" else str(file)
+
+
+def warn_of_unknown(unknown: Sequence[Sequence[str]], rows: Sequence[InputRow], file: Path | None) -> None:
+    """Name on standard error the tokens of each row that the model does not know, of ten rows at most."""
+    numbered = enumerate(zip(rows, unknown, strict=True), 1)
+    found = {
+        f"{_name(file)}:{row.line}" if file is not None and row.line else f"text {number}": list(
+            map(repr, tokens)
+        )
+        for number, (row, tokens) in numbered
+        if tokens
+    }
+    for place, names in list(found.items())[:_MOST_WARNINGS]:
         more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-        click.echo(
-            f"crvnn: text {number}: unknown to the model: {', '.join(names[:_MOST_NAMES])}{more}", err=True
-        )
-    if len(numbered) > _MOST_WARNINGS:
-        click.echo(
-            f"crvnn: {len(numbered):,} of {len(texts):,} texts have tokens unknown to the model", err=True
-        )
+        click.echo(f"crvnn: {place}: unknown to the model: {', '.join(names[:_MOST_NAMES])}{more}", err=True)
+    if len(found) > _MOST_WARNINGS:
+        click.echo(f"crvnn: {len(found):,} of {len(rows):,} texts have tokens unknown to the model", err=True)
 
 
 def _show(answer: Prediction, trees: bool) -> None:

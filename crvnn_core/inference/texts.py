@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -12,6 +12,11 @@ from crvnn_core.interfaces import Example, Task
 
 #: A text, or two of them for a task on pairs.
 Text = str | tuple[str, str]
+
+
+def as_text(texts: Sequence[str]) -> Text:
+    """One text as it is, two as a pair."""
+    return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
 
 def pair_texts(texts: Sequence[str], task: Task) -> list[Text]:
@@ -23,44 +28,23 @@ def pair_texts(texts: Sequence[str], task: Task) -> list[Text]:
     return list(zip(texts[::2], texts[1::2], strict=True))
 
 
-def read_texts(lines: Iterable[str], task: Task, name: str) -> list[Text]:
-    """The texts of a file, one a line; the two of a pair have a tab between them.
-
-    :param lines: an open file, say.
-    :param name: of the file, for error messages.
-    """
-    try:
-        rows = [line.rstrip("\r\n") for line in lines]
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name}: this is not UTF-8 text: {error}") from None
-    if not rows:
-        raise InputError(f"{name}: there are no texts in it")
-    return [_text(row, task, f"{name}:{number}") for number, row in enumerate(rows, 1)]
+T = TypeVar("T")
 
 
-def _text(row: str, task: Task, where: str) -> Text:
-    if not row.strip():
-        raise InputError(f"{where}: the line is empty")
-    if task.arity == 1:
-        return row
-    one, _, two = row.partition("\t")
-    if not one.strip() or not two.strip():
-        raise InputError(f"{where}: expected two texts with a tab between them")
-    return one, two
-
-
-def listed(texts: Iterable[Text], what: str) -> list[Text]:
+def listed(texts: Iterable[T], what: str) -> list[T]:
     """Texts as a list; an error if a single text was given to the method ``what``."""
     if isinstance(texts, str):
         raise InputError(f"{what} takes a list of texts: [{texts!r}]")
     return list(texts)
 
 
-def question(text: Text, task: Task, number: int = 0) -> Example:
-    """A text, or a pair of texts, as an example whose label means nothing.
+def question(text: Text | Example, task: Task, number: int = 0) -> Example:
+    """A text, or a pair of texts, as an example whose label means nothing; an example as it is.
 
     :param number: of the text among those of the user, from 0, for error messages.
     """
+    if isinstance(text, Example):
+        return text
     sequences = tokenized(text, task, number)
     if len(sequences) != task.arity:
         raise _other_kind(text, task, number)

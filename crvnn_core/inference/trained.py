@@ -16,7 +16,7 @@ from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.inference.model import Model, expect_hard_inference
 from crvnn_core.inference.predictions import Prediction, Predictions
-from crvnn_core.inference.texts import Text, labelled, listed, question, tokenized
+from crvnn_core.inference.texts import Text, as_text, labelled, listed, question, tokenized
 from crvnn_core.inference.weights import load_weights, saved_weights
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.notebook import Shown
@@ -67,7 +67,7 @@ class Trained(Shown):
 
     def predict(
         self,
-        texts: Iterable[Text],
+        texts: Iterable[Text | Example],
         done: Callable[[int], None] | None = None,
         *,
         hard: bool = False,
@@ -76,6 +76,7 @@ class Trained(Shown):
     ) -> Predictions:
         """Label, probabilities and trees for each text; for a task on pairs, for each pair of texts.
 
+        :param texts: or examples, whose labels do not matter.
         :param done: called after each batch with the number of its texts.
         :param hard: hard inference: binary decisions, composition along one tree.
         :param batch_size: texts of a forward pass; by default as many as have 2,048 tokens together.
@@ -85,7 +86,10 @@ class Trained(Shown):
         questions = [self.question(text, number) for number, text in enumerate(texts)]
         with shown(progress, len(texts), "predicting", done) as count:
             found = dict(self._predictions(questions, count, hard=hard, batch_size=batch_size))
-        return Predictions(evolve(found[i], text=text) for i, text in enumerate(texts))
+        return Predictions(
+            found[i] if isinstance(text, Example) else evolve(found[i], text=text)
+            for i, text in enumerate(texts)
+        )
 
     def encode(
         self,
@@ -176,8 +180,8 @@ class Trained(Shown):
         if hard:
             expect_hard_inference(self.model.encoder, self.spec.model.encoder.name)
 
-    def question(self, text: Text, number: int = 0) -> Example:
-        """A text, or a pair of texts, as an example whose label means nothing.
+    def question(self, text: Text | Example, number: int = 0) -> Example:
+        """A text, or a pair of texts, as an example whose label means nothing; an example as it is.
 
         :param number: of the text among those of the user, from 0, for error messages.
         """
@@ -216,13 +220,12 @@ class Trained(Shown):
         self, example: Example, chances: Sequence[float], trees: tuple[Tree | None, ...]
     ) -> Prediction:
         by_class = dict(zip(self.task.classes, chances, strict=True))
-        texts = [" ".join(tokens) for tokens in example.sequences]
         known = self.model.vocabulary
         return Prediction(
             label=max(by_class, key=by_class.__getitem__),
             probabilities=by_class,
             trees=trees,
-            text=texts[0] if len(texts) == 1 else (texts[0], texts[1]),
+            text=as_text([" ".join(tokens) for tokens in example.sequences]),
             tokens=example.sequences,
             unknown=tuple(dict.fromkeys(t for tokens in example.sequences for t in tokens if t not in known)),
         )

@@ -12,7 +12,7 @@ from crvnn_core.interfaces.parts import (
     Scorer,
     set_progress,
 )
-from crvnn_core.interfaces.training import Embedding, Example, Objective, Observer, Task
+from crvnn_core.interfaces.training import Embedding, Example, InputRow, Objective, Observer, Task
 
 __all__ = [
     "Cell",
@@ -22,6 +22,7 @@ __all__ = [
     "Encoding",
     "Example",
     "Halting",
+    "InputRow",
     "Neighbourhood",
     "Objective",
     "Observer",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import field, frozen
 from torch import Tensor, nn
 
 from crvnn_core.errors import CrvnnError
@@ -25,6 +26,22 @@ class Example:
 
     sequences: tuple[tuple[str, ...], ...]
     label: int
+
+
+@frozen
+class InputRow:
+    """A row of a file to predict: one or two texts with their tokens, or the fault of a malformed row."""
+
+    #: On which the row begins, from 1; 0 if the task does not say.
+    line: int = 0
+    texts: tuple[str, ...] = ()
+    #: The tokens of each text.
+    sequences: tuple[tuple[str, ...], ...] = ()
+    #: The label in the file, if there is one.
+    gold: str = ""
+    #: What else the row has, by column: an identifier, say.
+    columns: Mapping[str, Any] = field(factory=dict)
+    fault: str = ""
 
 
 class Task(ABC):
@@ -62,6 +79,25 @@ class Task(ABC):
     def read(self, path: Path) -> Iterator[Example]:
         """The examples in a file of the form that this task reads."""
         raise CrvnnError("this task reads no files")
+
+    def inputs(self, path: Path) -> Iterable[InputRow] | None:
+        """The rows of a file to predict, which need no label; ``None`` if it is not of the form that this task reads.
+
+        By default the examples that ``read`` gives, if it can read the first of them.
+        """
+        try:
+            examples = iter(self.read(path))
+            first = next(examples)
+        except (CrvnnError, OSError, ValueError, LookupError, StopIteration):
+            return None
+        return (
+            InputRow(
+                texts=tuple(" ".join(tokens) for tokens in example.sequences),
+                sequences=example.sequences,
+                gold=str(self.classes[example.label]),
+            )
+            for example in chain([first], examples)
+        )
 
     def why_missing(self, split: str) -> str:
         """Why a split is not among ``splits`` although it could be, for messages: a file that is not there, say."""

@@ -10,11 +10,12 @@ from attrs import frozen
 
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
+from crvnn_core.inference.texts import Text, as_text
+from crvnn_core.interfaces import Example
 from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, ONE_LINE
 from crvnn_core.trees.tree import Tree
 
 if TYPE_CHECKING:
-    from crvnn_core.inference.texts import Text
     from crvnn_core.inference.trained import Trained
 
 #: The most tokens of a text that ``parse`` takes: longer trees take minutes and cannot be read.
@@ -51,14 +52,14 @@ class Parse:
 
 def parse(
     trained: Trained,
-    texts: Sequence[Text],
+    texts: Sequence[Text | Example],
     *,
     hard: bool = False,
     done: Callable[[int], None] | None = None,
 ) -> list[Parse]:
     """The tree along which a model composes each text, as ``crvnn parse`` shows it.
 
-    :param texts: pairs of texts for a task on pairs.
+    :param texts: pairs of texts for a task on pairs; or examples, whose labels do not matter.
     :param hard: hard inference: binary decisions, composition along one tree.
     :param done: is called with the number of texts after each batch.
     """
@@ -69,7 +70,11 @@ def parse(
             raise InputError(f"text {number} has {longest:,} tokens; up to {MOST_TOKENS:,} can be parsed")
     found = trained.trees(examples, done, hard=hard)
     return [
-        Parse(text, trees, tuple(trained.unknown(tree.tokens) for tree in trees))
+        Parse(
+            as_text([" ".join(tree.tokens) for tree in trees]) if isinstance(text, Example) else text,
+            trees,
+            tuple(trained.unknown(tree.tokens) for tree in trees),
+        )
         for text, trees in zip(texts, found, strict=True)
     ]
 

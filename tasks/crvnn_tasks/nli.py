@@ -6,16 +6,18 @@ Reads the files of SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 201
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from crvnn_core import Example, FilePath, InputError
+from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.errors import nearest
-from crvnn_tasks.rows import FileTask, Row, json_lines, note, text_of
+from crvnn_tasks.rows import FileTask, Row, input_row, json_lines, note, text_of
 from crvnn_tasks.tokenization import words
 
+_SENTENCES = ("sentence1", "sentence2")
 _UNDECIDED = "-"  # the label of pairs without a majority among the annotators
 
 
@@ -48,11 +50,30 @@ class Nli(FileTask):
             guess = nearest(label, self.classes)
             raise ValueError(f"the label '{label}' is not one of {', '.join(self.classes)}.{guess}")
         pair = []
-        for key in ("sentence1", "sentence2"):
+        for key in _SENTENCES:
             pair.append(words(text_of(record, key)))
             if not pair[-1]:
                 raise ValueError(f"'{key}' is empty")
         return Example(tuple(pair), self.classes.index(label))
+
+    def inputs(self, path: Path) -> Iterable[InputRow] | None:
+        """The pairs of a JSON Lines file, with or without a gold label; ``None`` for another file."""
+        records = json_lines(path)
+        first = next(records, (0, ""))
+        if isinstance(first[1], str):
+            return None
+        return (self._pair(line, record) for line, record in chain([first], records))
+
+    def _pair(self, line: int, record: Mapping[str, Any] | str) -> InputRow:
+        if isinstance(record, str):
+            return InputRow(line, fault=record)
+        gold = record.get("gold_label")
+        columns = {key: record[key] for key in ("pairID",) if key in record}
+        try:
+            texts = {key: text_of(record, key) for key in _SENTENCES}
+        except ValueError as error:
+            return InputRow(line, fault=str(error))
+        return input_row(line, texts, self, str(gold) if gold in self.classes else "", columns)
 
     def rows(self, split: str) -> Iterator[Row]:
         for row in super().rows(split):

@@ -11,15 +11,18 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
 from attrs import frozen
 
-from crvnn_core import CrvnnError, Example, InputError, Task, UnknownNameError
+from crvnn_core import CrvnnError, Example, InputError, InputRow, Task, UnknownNameError
 from crvnn_core.errors import nearest
 from crvnn_core.files import open_text
 from crvnn_tasks.tokenization import frequent_tokens
+
+_FIRST = 100  # rows of which one is well-formed in a file of a task's form
 
 
 @frozen
@@ -120,6 +123,20 @@ class FileTask(Task):
             self._read[path] = list(well_formed(self.parse(path), path, self.bad_rows))
         yield from self._read[path]
 
+    def inputs(self, path: Path) -> Iterable[InputRow] | None:
+        """The rows of a file to predict; ``None`` if the first 100 are all malformed: it has another form."""
+        rows = self.parse(path)
+        first = list(islice(rows, _FIRST))
+        if all(row.example is None for row in first):
+            return None
+        return map(self._input, chain(first, rows))
+
+    def _input(self, row: Row) -> InputRow:
+        if row.example is None:
+            return InputRow(row.line, fault=row.fault)
+        texts = tuple(" ".join(tokens) for tokens in row.example.sequences)
+        return InputRow(row.line, texts, row.example.sequences, str(self.classes[row.example.label]))
+
 
 def _missing(directory: Path, names: Sequence[str], source: str) -> str:
     """The message for a missing file: its names, the files that exist in the directory, and the source."""
@@ -182,6 +199,17 @@ def text_of(record: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"'{key}' is {_KINDS.get(type(value), 'something else')}, not a text")
     return value
+
+
+def input_row(
+    line: int, texts: Mapping[str, str], task: Task, gold: str = "", columns: Mapping[str, Any] | None = None
+) -> InputRow:
+    """A row to predict, with its tokens, from its texts by column; one without tokens is malformed."""
+    sequences = tuple(task.tokenize(text) for text in texts.values())
+    for column, tokens in zip(texts, sequences, strict=True):
+        if not tokens:
+            return InputRow(line, fault=f"'{column}' is empty")
+    return InputRow(line, tuple(texts.values()), sequences, gold, columns or {})
 
 
 def well_formed(rows: Iterable[Row], path: Path, bad_rows: str) -> Iterator[Example]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from attrs import evolve, frozen
 
-from crvnn_core import Example, FilePath, InputError
+from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.rows import FileTask, Row, well_formed
@@ -158,6 +158,22 @@ class Sst(FileTask):
                     label = self.labels[grade]
                     if label is not None:
                         yield Row(path, number, Example((tree.words[first:end],), label))
+
+    def inputs(self, path: Path) -> Iterable[InputRow] | None:
+        """The sentences of labelled trees, whatever their labels; ``None`` if the first line is no tree."""
+        with open_text(path) as file:
+            lines = [(number, line) for number, line in enumerate(file, 1) if line.strip()]
+        found = [self._sentence(number, line) for number, line in lines]
+        return found if found and not found[0].fault else None
+
+    def _sentence(self, number: int, line: str) -> InputRow:
+        try:
+            tree = read_tree(line)
+        except ValueError as error:
+            return InputRow(number, fault=str(error))
+        label = self.labels[tree.phrases[-1][2]]
+        gold = "" if label is None else self.classes[label]
+        return InputRow(number, (" ".join(tree.words),), (tree.words,), gold)
 
     def gold(self, example: Example) -> tuple[Tree | None, ...]:
         """The published tree of a whole sentence; ``None`` if it is not binary, or the example is a phrase."""

@@ -1,13 +1,15 @@
 """``crvnn eval`` and ``predict``: what they print, and with which exit code."""
 
+import csv
+import gzip
 import json
 import shutil
 
 import pytest
 
 from calling import run
-from crvnn_core import load
-from small import PLUGIN, leaves
+from crvnn_core import assemble, load, read_spec, train
+from small import PLUGIN, SETTINGS, leaves
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -116,7 +118,9 @@ def test_pairs_are_two_texts_or_two_columns(pairs_run, here):
     by_argument = run("predict", pairs_run, "a b", "a", "c", "d e", "--plugin", PLUGIN, "--json")
     (here / "pairs").write_text("a b\ta\nc\td e\n")
     by_file = run("predict", pairs_run, "--file", "pairs", "--plugin", PLUGIN, "--json")
-    assert json.loads(by_argument.stdout) == json.loads(by_file.stdout)
+    assert [{"line": i, **each} for i, each in enumerate(json.loads(by_argument.stdout), 1)] == json.loads(
+        by_file.stdout
+    )
     assert [each["text"] for each in json.loads(by_file.stdout)] == [["a b", "a"], ["c", "d e"]]
     assert all(len(each["trees"]) == 2 for each in json.loads(by_file.stdout))
     shown = run("predict", pairs_run, "a b", "a", "--plugin", PLUGIN)
@@ -134,7 +138,10 @@ def test_pairs_are_two_texts_or_two_columns(pairs_run, here):
 def test_a_line_that_is_no_pair_is_named(pairs_run, here, content, message):
     (here / "pairs").write_text(content)
     result = run("predict", pairs_run, "--file", "pairs", "--plugin", PLUGIN, code=2)
-    assert result.stderr.strip() == f"crvnn: {message}"
+    assert result.stderr.splitlines() == [
+        f"crvnn: {message}",
+        "  --skip-bad-rows leaves such rows out.",
+    ]
 
 
 def test_a_file_that_is_no_text_is_one_clear_message(letters_run, here):
@@ -150,7 +157,166 @@ def test_texts_and_pairs_that_cannot_be_predicted_are_usage_errors(letters_run, 
         assert "give texts, or a file of them" in run("predict", letters_run, *args, code=2).stderr
     result = run("predict", pairs_run, "a", "b", "c", "--plugin", PLUGIN, code=2)
     assert "the task is about pairs of texts; 3 cannot be paired" in result.stderr
-    assert "No such file" in run("predict", letters_run, "--file", "nowhere", code=2).stderr
+    assert "'nowhere' does not exist" in run("predict", letters_run, "--file", "nowhere", code=2).stderr
+    for option in ("--lines", "--skip-bad-rows"):
+        assert f"{option} is about a file" in run("predict", letters_run, "a", option, code=2).stderr
+
+
+# Files of the form that the task reads.
+
+REVIEWS = 'id,text,label\n7,a fine film,pos\n8,"dull,\nreally",neg\n9,fine,pos\n10,a dull film,neg\n11,so fine,pos\n'
+
+
+@pytest.fixture(scope="module")
+def reviews_run(tmp_path_factory, small_catalog):
+    """A run of the task ``from-file``."""
+    path = tmp_path_factory.mktemp("reviews")
+    (path / "train.csv").write_text(REVIEWS)
+    sets = [*SETTINGS[1:], "task=from-file", f"task.train={path / 'train.csv'}", "training.steps=2"]
+    train(assemble(read_spec(small_catalog, sets=sets), small_catalog), path / "run")
+    return path / "run"
+
+
+def test_header_identifiers_and_labels_of_a_file_are_not_texts(reviews_run, here):
+    (here / "mine.csv").write_text(REVIEWS)
+    found = json.loads(run("predict", reviews_run, "--file", "mine.csv", "--json").stdout)
+    assert [each["text"] for each in found] == [
+        "a fine film",
+        "dull,\nreally",
+        "fine",
+        "a dull film",
+        "so fine",
+    ]
+    assert [each["tokens"] for each in found][1] == [["dull", ",", "really"]]
+    assert [each["line"] for each in found] == [2, 3, 5, 6, 7]
+    assert [each["id"] for each in found] == ["7", "8", "9", "10", "11"]
+    assert [each["gold"] for each in found] == ["pos", "neg", "pos", "neg", "pos"]
+    data = json.loads(run("eval", reviews_run, "--data", "mine.csv", "--json").stdout)
+    right = [each["label"] == each["gold"] for each in found]
+    assert sum(right) / len(right) == pytest.approx(data["total"]["accuracy"])
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.tsv", "new.jsonl", "new.csv.gz"])
+def test_a_file_to_predict_needs_no_labels(reviews_run, here, name):
+    content = "id,text\n1,a fine film\n2,dull\n"
+    if "tsv" in name:
+        content = content.replace(",", "\t")
+    elif "jsonl" in name:
+        content = '{"id": 1, "text": "a fine film"}\n{"id": 2, "text": "dull"}\n'
+    data = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+    (here / name).write_bytes(data)
+    found = json.loads(run("predict", reviews_run, "--file", name, "--json").stdout)
+    assert [(str(each["id"]), each["text"]) for each in found] == [("1", "a fine film"), ("2", "dull")]
+    assert all("gold" not in each for each in found)
+
+
+def test_a_text_a_line_is_read_from_any_other_file(reviews_run, here):
+    (here / "mine.txt").write_text("text\na fine film\n")
+    (here / "mine.csv").write_text("text\na fine film\n")
+    for args in (("mine.txt",), ("mine.csv", "--lines")):
+        found = json.loads(run("predict", reviews_run, "--file", *args, "--json").stdout)
+        assert [each["text"] for each in found] == ["text", "a fine film"]
+
+
+def test_a_table_without_the_column_says_how_to_read_it(reviews_run, here):
+    (here / "mine.csv").write_text("a fine film\ndull\n")
+    lines = run("predict", reviews_run, "--file", "mine.csv", code=2).stderr.splitlines()
+    assert lines[0] == "crvnn: mine.csv: there is no column 'text'. The first line names 'a fine film'."
+    assert lines[-1] == "  --lines reads the file line by line."
+    (here / "other.csv").write_text("review\ndull\n")
+    args = ("--file", "other.csv", "--set", 'task.text="review"', "--json")
+    assert json.loads(run("predict", reviews_run, *args).stdout)[0]["text"] == "dull"
+
+
+def test_a_table_that_the_task_does_not_read_is_said_to_be_read_by_lines(letters_run, here):
+    (here / "mine.csv").write_text("a b\nc\n")
+    result = run("predict", letters_run, "--file", "mine.csv", "--plugin", PLUGIN)
+    assert result.stderr.splitlines() == [
+        "crvnn: mine.csv: read line by line, since the task 'letters' does not read such files"
+    ]
+
+
+def test_labels_that_a_task_reads_are_not_part_of_the_text(letters_run, here):
+    (here / "mine.tsv").write_text("yes\ta b\nno\tc d\n")
+    found = json.loads(run("predict", letters_run, "--file", "mine.tsv", "--plugin", PLUGIN, "--json").stdout)
+    assert [(each["text"], each["gold"]) for each in found] == [("a b", "yes"), ("c d", "no")]
+
+
+def test_bad_rows_are_all_named_with_their_lines_and_may_be_skipped(reviews_run, here):
+    (here / "mine.csv").write_text("id,text\n1,a fine film\n2,\n3,one,two\n4,dull\n")
+    faults = [
+        "mine.csv:3: 'text' is empty",
+        "mine.csv:4: the row has 3 columns; the first line names 2",
+    ]
+    lines = run("predict", reviews_run, "--file", "mine.csv", code=2).stderr.splitlines()
+    assert lines == [f"crvnn: {faults[0]}", faults[1], "  --skip-bad-rows leaves such rows out."]
+    result = run("predict", reviews_run, "--file", "mine.csv", "--skip-bad-rows", "--json")
+    assert result.stderr.splitlines() == ["crvnn: mine.csv: left out 2 of 4 rows:", *faults]
+    assert [each["line"] for each in json.loads(result.stdout)] == [2, 5]
+
+
+def test_a_file_is_parsed_as_its_task_reads_it(reviews_run, here):
+    (here / "mine.csv").write_text(REVIEWS)
+    result = run("parse", reviews_run, "--file", "mine.csv", "--json")
+    assert [each["text"] for each in json.loads(result.stdout)][:2] == ["a fine film", "dull,\nreally"]
+
+
+# Predictions in a file.
+
+
+def test_predictions_are_written_to_a_table_in_order(reviews_run, here):
+    (here / "mine.csv").write_text(REVIEWS.replace("so fine", "so odd"))
+    result = run("predict", reviews_run, "--file", "mine.csv", "--out", "out/preds.csv", "--trees")
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        "wrote 5 predictions: out/preds.csv",
+        "crvnn: mine.csv:7: unknown to the model: 'odd'",
+    ]
+    with (here / "out" / "preds.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["line", "id", "text", "gold", "label", "p_neg", "p_pos", "unknown", "tree"]
+    assert [row["id"] for row in found] == ["7", "8", "9", "10", "11"]
+    assert [row["unknown"] for row in found] == ["", "", "", "", "odd"]
+    shown = json.loads(run("predict", reviews_run, "--file", "mine.csv", "--json").stdout)
+    for row, each in zip(found, shown, strict=True):
+        assert (row["line"], row["text"]) == (str(each["line"]), each["text"])
+        assert (row["gold"], row["label"]) == (each["gold"], each["label"])
+        assert float(row["p_pos"]) == pytest.approx(each["probabilities"]["pos"], abs=1e-6)
+        assert row["tree"] == each["trees"][0]
+
+
+def test_predictions_are_written_as_json_lines(reviews_run, here):
+    (here / "mine.csv").write_text(REVIEWS)
+    run("predict", reviews_run, "--file", "mine.csv", "--out", "preds.jsonl")
+    written = [json.loads(line) for line in (here / "preds.jsonl").read_text().splitlines()]
+    assert written == json.loads(run("predict", reviews_run, "--file", "mine.csv", "--json").stdout)
+
+
+def test_a_column_named_like_a_prediction_is_kept_beside_it(reviews_run, here):
+    (here / "mine.csv").write_text("unknown,text,p_pos\nyes,fine,high\n")
+    run("predict", reviews_run, "--file", "mine.csv", "--out", "preds.csv")
+    with (here / "preds.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["input_unknown"], row["input_p_pos"], row["unknown"]) == ("yes", "high", "")
+
+
+def test_pairs_are_written_in_two_columns(pairs_run, here):
+    args = ("a b", "a", "c", "d e", "--out", "preds.csv", "--plugin", PLUGIN)
+    run("predict", pairs_run, *args)
+    with (here / "preds.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["text_1", "text_2", "label", "p_no", "p_yes", "unknown"]
+    assert [(row["text_1"], row["text_2"]) for row in found] == [("a b", "a"), ("c", "d e")]
+
+
+def test_a_file_that_predictions_cannot_be_written_to_is_refused_at_once(letters_run, here):
+    result = run("predict", "nowhere", "a", "--out", "preds.xlsx", code=2)
+    assert "preds.xlsx: predictions are written to files that end in .csv or .jsonl" in result.stderr
+    result = run("predict", letters_run, "a", "--out", "preds.csv", "--json", code=2)
+    assert "--json prints the predictions; it does not go with --out." in result.stderr
+    (here / "preds.csv").write_text("old\n")
+    run("predict", letters_run, "a", " ", "--out", "preds.csv", "--plugin", PLUGIN, code=2)
+    assert (here / "preds.csv").read_text() == "old\n"
 
 
 def test_an_empty_text_is_one_clear_message(letters_run):

@@ -202,3 +202,23 @@ def test_both_keep_the_contract(snli, mnli):
     ):
         component = Component("nli", build, example=settings)
         assert [outcome for outcome in run_checks(component, CHECKS["task"]) if not outcome.kept] == []
+
+
+def test_pairs_to_predict_need_no_label(snli, tmp_path):
+    path = tmp_path / "mine.jsonl"
+    unlabelled = json.dumps({"sentence1": "A bird.", "sentence2": "It sings."})
+    write(path, *TRAIN, unlabelled, "{}", pair("neutral", "", "x"))
+    found = list(Snli(str(snli)).inputs(path))
+    assert [row.gold for row in found[:5]] == ["entailment", "neutral", "", "contradiction", ""]
+    assert found[0].texts == ("Two dogs don't run.", "Two dogs rest.")
+    assert found[0].sequences == (("two", "dogs", "do", "n't", "run", "."), ("two", "dogs", "rest", "."))
+    assert found[0].columns == {"pairID": "1"}
+    assert [(row.line, row.fault[:21]) for row in found[5:]] == [
+        (6, "there is no 'sentence"),
+        (7, "'sentence1' is empty"),
+    ]
+
+
+def test_lines_that_are_no_json_are_not_of_the_form_that_nli_reads(snli, tmp_path):
+    write(tmp_path / "mine.txt", "A bird.\tIt sings.")
+    assert Snli(str(snli)).inputs(tmp_path / "mine.txt") is None

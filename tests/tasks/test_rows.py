@@ -240,3 +240,14 @@ def test_a_text_of_a_row_is_there_and_is_a_text():
 def test_long_lists_of_names_are_cut():
     assert listed(["a", "b"]) == "a, b"
     assert listed([str(number) for number in range(10)]) == "0, 1, 2, 3, 4, 5, 6, 7 and 2 more"
+
+
+def test_rows_to_predict_are_those_of_the_form_that_the_task_reads(directory, tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("+ good\n? bad\n- fine bad\n")
+    one, two, three = Signs(str(directory)).inputs(path)
+    assert (one.line, one.texts, one.sequences, one.gold) == (1, ("good",), (("good",),), "+")
+    assert (two.line, two.fault) == (2, "'?' is no sign")
+    assert (three.texts, three.gold) == (("fine bad",), "-")
+    path.write_text("good\nfine bad\n")
+    assert Signs(str(directory)).inputs(path) is None

@@ -237,3 +237,24 @@ def test_a_tree_that_is_not_binary_is_no_gold_tree(tmp_path):
     one, two = (task.gold(example)[0] for example in task.examples("dev", 0))
     assert one is None
     assert two.tokens == ("(", "1/2")
+
+
+def test_sentences_to_predict_may_have_a_label_that_is_no_class(directory):
+    found = list(Sst2(str(directory)).inputs(directory / "dev.txt"))
+    assert [(row.line, row.texts[0], row.gold) for row in found] == [
+        (1, "great film", "positive"),
+        (2, "so it", ""),
+        (3, "bad !", "negative"),
+    ]
+    assert found[0].sequences == (("great", "film"),)
+
+
+def test_a_bad_tree_among_trees_is_a_fault_and_plain_sentences_have_another_form(directory, tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text(DEV + "\n(1 (1 bad)\n", encoding="utf-8")
+    assert [(row.line, bool(row.fault)) for row in Sst2(str(directory)).inputs(path)][2:] == [
+        (3, False),
+        (5, True),
+    ]
+    path.write_text("A great film\n", encoding="utf-8")
+    assert Sst2(str(directory)).inputs(path) is None

@@ -3,13 +3,50 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crvnn_core import InputError
+from crvnn_core.errors import nearest
 from crvnn_core.files import open_text
+from crvnn_tasks.rows import listed
 
 _LONGEST_CELL = 2**31 - 1  # characters; the maximum on every platform
+
+
+def table_rows(path: Path, kind: str, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | str]]:
+    """The rows of a CSV or TSV file as mappings from column to cell, or faults, with their line numbers.
+
+    :param kind: ``csv`` or ``tsv``.
+    :param wanted: columns that the first line must name.
+    """
+    cells = csv_cells(path) if kind == "csv" else tsv_cells(path)
+    _, header = next(cells, (0, []))
+    if isinstance(header, str):
+        raise InputError(f"{path}:1: {header}")
+    columns = [name.strip() for name in header]
+    _check_columns(path, columns, wanted)
+    for line, row in cells:
+        if isinstance(row, str):
+            yield line, row
+        elif len(row) != len(columns):
+            yield line, f"the row has {len(row)} columns; the first line names {len(columns)}"
+        else:
+            yield line, dict(zip(columns, row, strict=True))
+
+
+def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
+    if not columns:
+        raise InputError(f"{path}: the file is empty")
+    for name in wanted:
+        if name not in columns:
+            raise InputError(
+                f"{path}: there is no column '{name}'.{nearest(name, columns)} "
+                f"The first line names {listed([repr(column) for column in columns])}.\n"
+                "  task.text and task.label say which columns to read."
+            )
+        if columns.count(name) > 1:
+            raise InputError(f"{path}: two columns are called '{name}'")
 
 
 def csv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from attrs import frozen
 
-from crvnn_core import Example, FilePath, InputError
+from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.errors import nearest
-from crvnn_tasks.from_file.tables import csv_cells, tsv_cells
+from crvnn_tasks.from_file.tables import table_rows
 from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens
-from crvnn_tasks.rows import FileTask, Row, json_lines, listed, text_of
+from crvnn_tasks.rows import FileTask, Row, input_row, json_lines, listed, text_of
 from crvnn_tasks.tokenization import frequent_tokens
 
 _FORMATS = {
@@ -181,16 +181,37 @@ class FromFile(FileTask):
             )
         return found
 
+    def inputs(self, path: Path) -> Iterable[InputRow] | None:
+        """The rows of a CSV, TSV or JSONL file, with or without a column of labels; ``None`` for another file."""
+        kind = self._kind(path)
+        return None if kind is None else self._inputs(path, kind)
+
+    def _inputs(self, path: Path, kind: str) -> Iterator[InputRow]:
+        for line, row in _rows(path, kind, self.text):
+            if isinstance(row, str):
+                yield InputRow(line, fault=row)
+                continue
+            try:
+                texts = {column: text_of(row, column) for column in self.text}
+            except ValueError as error:
+                yield InputRow(line, fault=str(error))
+                continue
+            columns = {name: value for name, value in row.items() if name not in (*self.text, self.label)}
+            yield input_row(line, texts, self, _label(row.get(self.label)), columns)
+
+    def _kind(self, path: Path) -> str | None:
+        """The format of a file; ``None`` if it is not known."""
+        return self.format if self.format != "auto" else _format(path)
+
     def _records(self, path: Path) -> Iterator[Record]:
         """The rows of a file before tokenization."""
-        kind = self.format if self.format != "auto" else _format(path)
+        kind = self._kind(path)
         if kind is None:
             raise InputError(
                 f"{path}: the format is not clear from the file name, which should end in .csv, .tsv or .jsonl; "
                 "--set task.format=csv sets it"
             )
-        found = json_lines(path) if kind == "jsonl" else self._table(path, kind)
-        for line, row in found:
+        for line, row in _rows(path, kind, (*self.text, self.label)):
             try:
                 yield Record(line, fault=row) if isinstance(row, str) else self._record(line, row)
             except ValueError as error:
@@ -198,45 +219,22 @@ class FromFile(FileTask):
 
     def _record(self, line: int, row: Mapping[str, Any]) -> Record:
         texts = tuple(text_of(row, column) for column in self.text)
-        label = row.get(self.label)
-        if isinstance(label, bool):
-            label = str(label).lower()
-        elif isinstance(label, int | float):
-            label = str(label)
-        else:
-            label = text_of(row, self.label).strip()
+        label = _label(row.get(self.label)) or text_of(row, self.label).strip()
         if not label:
             raise ValueError(f"'{self.label}' is empty")
         return Record(line, texts, label)
 
-    def _table(self, path: Path, kind: str) -> Iterator[tuple[int, dict[str, str] | str]]:
-        """The rows of a CSV or TSV file as mappings from column to cell, or faults, with their line numbers."""
-        cells = csv_cells(path) if kind == "csv" else tsv_cells(path)
-        _, header = next(cells, (0, []))
-        if isinstance(header, str):
-            raise InputError(f"{path}:1: {header}")
-        columns = [name.strip() for name in header]
-        self._check_columns(path, columns)
-        for line, row in cells:
-            if isinstance(row, str):
-                yield line, row
-            elif len(row) != len(columns):
-                yield line, f"the row has {len(row)} columns; the first line names {len(columns)}"
-            else:
-                yield line, dict(zip(columns, row, strict=True))
 
-    def _check_columns(self, path: Path, columns: Sequence[str]) -> None:
-        if not columns:
-            raise InputError(f"{path}: the file is empty")
-        for name in (*self.text, self.label):
-            if name not in columns:
-                raise InputError(
-                    f"{path}: there is no column '{name}'.{nearest(name, columns)} "
-                    f"The first line names {listed([repr(column) for column in columns])}.\n"
-                    "  task.text and task.label say which columns to read."
-                )
-            if columns.count(name) > 1:
-                raise InputError(f"{path}: two columns are called '{name}'")
+def _rows(path: Path, kind: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    """The rows of a file as mappings, or faults, with their line numbers; a table must have ``columns``."""
+    return json_lines(path) if kind == "jsonl" else table_rows(path, kind, columns)
+
+
+def _label(value: Any) -> str:
+    """A label as text; empty if it is missing or neither a text, a number nor a truth value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).strip() if isinstance(value, str | int | float) else ""
 
 
 def _format(path: Path) -> str | None:

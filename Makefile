@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint fix docs screenshots clean
+.PHONY: help setup demo test test-slow lint fix docs docs-site screenshots clean
 
 help:  ## list these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,5 +45,10 @@ docs: $(READY)  ## regenerate docs/reference/ and docs/images/recursion.svg from
 	@$(BIN)/python docs/make_picture.py
 	@$(BIN)/python docs/make_reference.py
 
+docs-site: $(READY)  ## build the documentation as a site, into site/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html: open it in any browser; it needs no network and no server."
+
 clean:  ## remove .venv and caches
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis

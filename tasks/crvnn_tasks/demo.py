@@ -1,7 +1,10 @@
-"""``crvnn demo``: assembles, trains and queries a small model in about a minute."""
+"""``crvnn demo``: trains a small model in about a minute, asks it and the shipped one, and writes a page about both."""
 
 from __future__ import annotations
 
+import shutil
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +12,9 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crvnn_core import Assembly
+    from crvnn_core import Prediction
+    from crvnn_core.spec import RunSpec
+    from crvnn_core.spec.assembly import Assembly
 
 _SETTINGS = (
     "task.max_tokens=9",
@@ -23,6 +28,7 @@ _SETTINGS = (
     "training.optimizer.learning_rate=0.003",
 )
 _QUESTIONS = ("[MAX 2 9 4 ]", "[MIN 8 3 7 ]", "[SM 7 5 ]", "[MAX 1 [MIN 4 6 ] 2 ]")
+_SHIPPED = "listops"
 
 
 @click.command("demo")
@@ -30,16 +36,26 @@ _QUESTIONS = ("[MAX 2 9 4 ]", "[MIN 8 3 7 ]", "[SM 7 5 ]", "[MAX 1 [MIN 4 6 ] 2 
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the random generators."
 )
-def demo(steps: int, seed: int) -> None:
-    """Assemble the paper's model, train it on short ListOps expressions, and print its predictions.
+@click.option(
+    "--out",
+    default="runs/demo",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the run and the page are written; an earlier demo there is replaced.",
+)
+@click.pass_context
+def demo(ctx: click.Context, steps: int, seed: int, out: Path) -> None:
+    """Train the paper's model on short ListOps expressions, ask it, and look at its trees.
 
-    This takes about a minute on two cores; it shows the workflow, not the accuracy of a fully trained model.
+    This takes about a minute on two cores. It shows the workflow; for the accuracy of a fully trained model, the one that
+    comes with the package is asked as well.
 
     \b
     Example:
       crvnn demo --steps 100
     """
-    from crvnn_core import assemble, create_plugin_manager, read_catalog, read_spec, train
+    from crvnn_core import assemble, create_plugin_manager, load, read_catalog, read_spec, train
 
     catalog = read_catalog(create_plugin_manager())
     sets = [*_SETTINGS, f"seed={seed}", f"training.steps={steps}"]
@@ -47,15 +63,21 @@ def demo(steps: int, seed: int) -> None:
     assembly = assemble(read_spec(catalog, preset="paper", sets=sets), catalog)
     size = sum(parameter.numel() for parameter in assembly.model.parameters())
     click.echo(f"   {size:,} parameters, from {', '.join(_described(assembly))}.")
+    _remove_earlier(out, assembly.spec)
     click.echo(f"2. Training for {steps} steps of {assembly.spec.training.batch} expressions ...")
-    outcome = train(assembly, evaluate_splits=["dev"])
-    click.echo("3. Evaluating on held-out expressions ...")
+    outcome = train(assembly, out, evaluate_splits=["dev"])
     score = outcome.results["dev"].total
     click.echo(f"   {score.accuracy:.0%} accuracy on {score.examples} held-out expressions (chance is 10%).")
-    _answer(assembly, _QUESTIONS)
+    _show(load(out, catalog).predict(_QUESTIONS))
+    click.echo("3. Asking the model that comes with the package, which found its trees from labels alone ...")
+    answers = load(_SHIPPED, catalog).predict(_QUESTIONS)
+    _show(answers)
+    if (tree := answers[-1].tree) is not None:
+        click.echo(f"   The tree of the last one:\n\n{_indented(tree.to('terminal'))}\n")
+    _report(ctx, out)
     click.echo(
-        "\nA model that was trained for two hours comes with the package. Next:\n"
-        "  crvnn predict listops '[MAX 1 [SM 7 5 ] 2 ]' --trees   its prediction and tree for an expression\n"
+        "\nNext:\n"
+        "  crvnn predict listops '[MAX 1 [SM 7 5 ] 2 ]' --trees   a prediction, and its tree\n"
         "  crvnn explore listops                                  every step of the recursion, in a browser\n"
         "  crvnn train from-file                                  train on a CSV file\n"
         "  crvnn assemble --help                                  compose a variant from other parts"
@@ -66,15 +88,37 @@ def _described(assembly: Assembly) -> list[str]:
     return [f"{slot} '{offer.component.name}'" for slot, offer in assembly.offers.items() if slot != "task"]
 
 
-def _answer(assembly: Assembly, questions: Sequence[str]) -> None:
+def _remove_earlier(out: Path, spec: RunSpec) -> None:
+    """Remove an earlier demo, which can be made again; any other run is left to be refused."""
+    from crvnn_core.spec import spec_dict
+
+    path, wanted = out / "spec.toml", spec_dict(spec)
+    if path.exists():
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        if all(found.get(key) == wanted[key] for key in ("task", "model")):
+            shutil.rmtree(out)
+
+
+def _show(answers: Sequence[Prediction]) -> None:
     from crvnn_tasks.listops.task import evaluate
 
-    sequences = [assembly.task.tokenize(question) for question in questions]
-    answers = assembly.model.probabilities(sequences)
-    for question, sequence, chances in zip(questions, sequences, answers, strict=True):
-        guess = int(chances.argmax())
-        truth = evaluate(sequence)
-        verdict = "correct" if guess == truth else f"wrong: the answer is {truth}"
-        click.echo(
-            f"   {question:<24} = {assembly.task.classes[guess]}   probability {chances.max():.0%}, {verdict}"
-        )
+    for answer in answers:
+        truth = str(evaluate(answer.tokens[0]))
+        verdict = "correct" if answer.label == truth else f"wrong: the answer is {truth}"
+        chance = answer.probabilities[answer.label]
+        click.echo(f"   {answer.text:<24} = {answer.label}   probability {chance:.0%}, {verdict}")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"     {line}".rstrip() for line in text.splitlines())
+
+
+def _report(ctx: click.Context, out: Path) -> None:
+    """Write a page about the trained and the shipped model, if the command for it is installed."""
+    root = ctx.find_root().command
+    command = root.get_command(ctx, "report") if isinstance(root, click.Group) else None
+    if command is None:
+        return
+    click.echo("4. Writing a page about both models ...")
+    asked = {"runs": (str(out), _SHIPPED), "examples": 100, "texts": (_QUESTIONS[-1],)}
+    ctx.invoke(command, **asked, out=out / "report.html", sets=("task.test_max_tokens=9",))

@@ -48,7 +48,7 @@ _SHIPPED = "listops"
 def demo(ctx: click.Context, steps: int, seed: int, out: Path) -> None:
     """Train the paper's model on short ListOps expressions, ask it, and look at its trees.
 
-    This takes about a minute on two cores. It shows the workflow; for the accuracy of a fully trained model, the one that
+    This takes about a minute on two cores. It shows the workflow; for the accuracy of a full training, the model that
     comes with the package is asked as well.
 
     \b

@@ -1,11 +1,13 @@
-"""Reading plain or compressed text files, and writing files atomically."""
+"""Reading plain or compressed text files, writing files atomically, checksums, and where the cache is."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 import os
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -85,3 +87,18 @@ def write_atomically(path: Path, text: str) -> None:
     """Write text to a file so that no reader sees a part of it, even if the process is killed."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_directory() -> Path:
+    """CRVNN_CACHE, or where the system has users' caches."""
+    if chosen := os.environ.get("CRVNN_CACHE"):
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "crvnn"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crvnn"

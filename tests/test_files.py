@@ -4,13 +4,14 @@ import errno
 import gzip
 import os
 import stat
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from crvnn_core import CrvnnError
-from crvnn_core.files import open_text, replacing, write_atomically
+from crvnn_core.files import cache_directory, open_text, replacing, write_atomically
 
 TEXT = "eins\nzwei\ndrei \N{SNOWMAN}\n"
 
@@ -171,3 +172,14 @@ def test_a_place_where_nothing_can_be_written_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("no directory")
     with pytest.raises(CrvnnError, match=r"file/x\.txt cannot be written"):
         write_atomically(tmp_path / "file" / "x.txt", "new")
+
+
+def test_the_cache_follows_the_platforms_convention(monkeypatch, tmp_path):
+    monkeypatch.delenv("CRVNN_CACHE", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "crvnn"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_directory() == Path.home() / ".cache" / "crvnn"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache_directory() == Path.home() / "Library" / "Caches" / "crvnn"

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.files import replacing
+from crvnn_core.files import cache_directory, replacing
 
 #: Headers for every library, included as ``<crvnn/common.h>``.
 INCLUDE = Path(__file__).parent / "include"
@@ -54,16 +54,7 @@ def library_path(name: str, sources: Path) -> Path:
     for folder in (INCLUDE / "crvnn", sources):
         for source in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
             digest.update(source.read_bytes())
-    return _cache() / f"{name}-{digest.hexdigest()[:20]}.so"
-
-
-def _cache() -> Path:
-    """CRVNN_CACHE, or where the system has users' caches."""
-    if chosen := os.environ.get("CRVNN_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "crvnn"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crvnn"
+    return cache_directory() / f"{name}-{digest.hexdigest()[:20]}.so"
 
 
 def compiler() -> str | None:

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -100,17 +99,6 @@ def test_the_file_name_has_a_digest_of_sources_headers_and_torch(cache, monkeypa
     before = path()
     monkeypatch.setattr(torch, "__version__", "0.0")
     assert path() != before
-
-
-def test_the_cache_follows_the_platforms_convention(monkeypatch, tmp_path):
-    monkeypatch.delenv("CRVNN_CACHE", raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert building._cache() == tmp_path / "crvnn"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert building._cache() == Path.home() / ".cache" / "crvnn"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert building._cache() == Path.home() / "Library" / "Caches" / "crvnn"
 
 
 def test_without_a_built_library_operations_run_in_torch(cache):

@@ -8,10 +8,9 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from crvnn_core.downloads.progress import format_bytes
 from crvnn_core.errors import CrvnnError
-from crvnn_core.files import replacing
-from crvnn_tasks.data.checksums import sha256_of
-from crvnn_tasks.data.progress import format_bytes
+from crvnn_core.files import replacing, sha256_of
 
 
 class DamagedError(CrvnnError):

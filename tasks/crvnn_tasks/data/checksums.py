@@ -5,20 +5,13 @@ A file whose checksum nobody publishes is compared with the one recorded when it
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.files import write_atomically
+from crvnn_core.files import sha256_of, write_atomically
 
 RECORD = "checksums.json"
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def changed(directory: Path) -> list[str]:

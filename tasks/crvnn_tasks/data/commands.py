@@ -43,8 +43,8 @@ def get_command(name: str, directory: Path, mirror: str, as_json: bool) -> None:
     """
     import attrs
 
+    from crvnn_core.downloads.progress import show_progress
     from crvnn_tasks.data.downloads import get
-    from crvnn_tasks.data.progress import show_progress
 
     with show_progress() as progress:
         found = get(name, directory, mirror, progress)

@@ -2,7 +2,7 @@
 
 Why not ``pooch``: it verifies checksums and retries, but does not resume (as of 1.8). It streams into a temporary file,
 deletes that file when the connection is lost, and requests the whole file again; the archives here have up to 2.2 GB.
-Resuming inside pooch would need a downloader of our own, which is ``transfer.py``, the largest part of this code.
+Resuming inside pooch would need a downloader of our own, which ``crvnn_core.downloads.transfer`` is.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from pathlib import Path
 
 from attrs import frozen
 
+from crvnn_core.downloads.progress import Lines, Progress, format_bytes
+from crvnn_core.downloads.transfer import RefusedError, Retries, check_address, discard, fetch, fetch_text
 from crvnn_core.errors import CrvnnError, UnknownNameError, nearest
+from crvnn_core.files import sha256_of
 from crvnn_tasks.data.archives import DamagedError, extract
-from crvnn_tasks.data.checksums import add_to_record, read_record, sha256_of
-from crvnn_tasks.data.progress import Lines, Progress, format_bytes
+from crvnn_tasks.data.checksums import add_to_record, read_record
 from crvnn_tasks.data.sources import DATASETS, SAME, Part
-from crvnn_tasks.data.transfer import RefusedError, Retries, check_address, discard, fetch, fetch_text
 
 
 @frozen

@@ -5,7 +5,8 @@ import hashlib
 import pytest
 
 from crvnn_core import CrvnnError
-from crvnn_tasks.data.checksums import add_to_record, changed, read_record, sha256_of
+from crvnn_core.files import sha256_of
+from crvnn_tasks.data.checksums import add_to_record, changed, read_record
 
 CONTENT = bytes(range(256)) * 1200
 

@@ -10,11 +10,11 @@ from collections import namedtuple
 import pytest
 
 from crvnn_core import CrvnnError, UnknownNameError
+from crvnn_core.downloads.transfer import Retries
 from crvnn_tasks.data import downloads
 from crvnn_tasks.data.checksums import changed
 from crvnn_tasks.data.downloads import get
 from crvnn_tasks.data.sources import DATASETS, SAME, Part
-from crvnn_tasks.data.transfer import Retries
 from serving import serving
 
 QUICK = Retries(attempts=2, pause=0.0, timeout=5.0)

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from crvnn_core import CrvnnError
+from crvnn_core.downloads.progress import Progress, format_bytes
+from crvnn_core.errors import CrvnnError
 from crvnn_core.files import write_atomically
-from crvnn_tasks.data.progress import Progress, format_bytes
 
 T = TypeVar("T")
 _CHUNK = 1 << 16  # bytes

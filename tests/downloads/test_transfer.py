@@ -9,8 +9,8 @@ from collections import namedtuple
 import pytest
 
 from crvnn_core import CrvnnError
-from crvnn_tasks.data import transfer
-from crvnn_tasks.data.transfer import RefusedError, Retries, check_address, discard, fetch, fetch_text
+from crvnn_core.downloads import transfer
+from crvnn_core.downloads.transfer import RefusedError, Retries, check_address, discard, fetch, fetch_text
 from serving import serving
 
 CONTENT = bytes(range(256)) * 1200  # some blocks, and not all of them full

@@ -2,8 +2,8 @@
 
 import pytest
 
-from crvnn_tasks.data import progress
-from crvnn_tasks.data.progress import Bar, Lines, format_bytes, show_progress
+from crvnn_core.downloads import progress
+from crvnn_core.downloads.progress import Bar, Lines, format_bytes, show_progress
 
 
 def test_lines_tell_of_a_transfer_now_and_then(capsys, monkeypatch):

@@ -1,0 +1,1 @@
+"""Downloads over HTTP that resume, with their progress."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from crvnn_core.errors import ContractError, InputError
+from crvnn_core.errors import ContractError, CrvnnError, InputError
 from crvnn_core.interfaces import Neighbourhood
 
 
@@ -25,6 +25,10 @@ def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> l
         )
     if inputs.shape[0] == 0 or inputs.shape[1] == 0:
         raise InputError(f"the batch is empty: inputs have the shape {list(inputs.shape)}")
+    if torch.compiler.is_exporting():
+        raise CrvnnError(
+            "it reads the lengths of sequences from the data ('checked_lengths'), which a graph cannot"
+        )
     if inputs.is_meta:  # shapes only
         return [inputs.shape[1]] * inputs.shape[0]
     gap = (mask[:, 1:] & ~mask[:, :-1]).any(1)

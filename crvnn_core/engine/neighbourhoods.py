@@ -51,7 +51,9 @@ class Adjacent(Neighbourhood):
 
     def window(self, values: Tensor, reach: int) -> list[Tensor]:
         """Slices of one padded copy."""
-        if len(values) > 1:  # padding is nobody's neighbour; a sequence alone has none
+        if (
+            torch.compiler.is_compiling() or len(values) > 1
+        ):  # padding is nobody's neighbour; one alone has none
             values = values * (self.present if values.dim() == 2 else self.present.unsqueeze(-1))
         n = values.shape[1]
         padded = pad(values, (0, 0) * (values.dim() - 2) + (reach, reach))

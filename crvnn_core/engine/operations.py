@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from crvnn_core.engine.native import ENGINE
 from crvnn_core.interfaces import Neighbourhood
@@ -129,4 +130,4 @@ def join(
 
 def from_left(flags: Tensor) -> Tensor:
     """The flag of each position's left neighbour [B, N]."""
-    return torch.cat([flags.new_zeros(len(flags), 1), flags[:, :-1]], 1)
+    return pad(flags[:, :-1], (1, 0))

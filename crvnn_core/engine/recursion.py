@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,8 @@ from crvnn_core.engine.shortcuts import ActiveSequences
 from crvnn_core.engine.state import State
 from crvnn_core.engine.supervision import encode_along, encode_sampled
 from crvnn_core.engine.trace import Recorder
-from crvnn_core.errors import ContractError
+from crvnn_core.engine.traceable import TraceableHard, TraceableRecursion, TraceableSoft
+from crvnn_core.errors import ContractError, CrvnnError
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
 from crvnn_core.kernels import fixed_weights
 from crvnn_core.precision import at_least_float32, autocasting
@@ -101,6 +102,13 @@ class Recursion(Encoder):
         with fixed_weights():
             return encode_sampled(self, inputs, mask, noise)
 
+    def traceable(self, *, hard: bool = False, depth: int | None = None) -> TraceableRecursion:
+        if hard and depth is not None:
+            raise CrvnnError(
+                "hard inference of n tokens takes up to n - 1 steps, so its depth cannot be fixed"
+            )
+        return TraceableHard(self) if hard else TraceableSoft(self, depth)
+
     def encode(self, inputs: Tensor, mask: Tensor, trace: bool) -> Encoding:
         """Algorithm 1. Sequences leave the batch as they halt."""
         begin = self.begin(inputs, mask)  # r <- leafTransform(x), e <- 1
@@ -160,9 +168,12 @@ class Recursion(Encoder):
         expect_shape(self.cell, "cell", parent, right.shape)
         return parent.to(right.dtype)
 
-    def wants_more(self, exists: Tensor, nodes: Tensor, step: int) -> Tensor:
-        """Which sequences have not halted [B], from the existence of their tokens [B, N] after a step."""
-        more = self.halting(exists.detach(), self.cell.readout(nodes).detach(), step)
+    def wants_more(self, exists: Tensor, nodes: Tensor, step: int | Tensor) -> Tensor:
+        """Which sequences have not halted [B], from the existence of their tokens [B, N] after a step.
+
+        :param step: its number; in a graph for all lengths a tensor, with which one computes as with a number.
+        """
+        more = self.halting(exists.detach(), self.cell.readout(nodes).detach(), cast("int", step))
         expect_shape(self.halting, "halting", more, exists.shape[:1])
         if more.dtype != torch.bool:
             kind = type(self.halting).__name__
@@ -172,6 +183,13 @@ class Recursion(Encoder):
     def step_limit(self, length: int) -> int:
         limits = [length - 1 + self.extra_steps, self.max_steps or None, self.halting.limit]
         return min(limit for limit in limits if limit is not None)
+
+    def step_limits(self, lengths: Tensor) -> Tensor:
+        """``step_limit`` of every sequence, as a tensor [B]."""
+        limits = lengths - 1 + self.extra_steps
+        for limit in (self.max_steps or None, self.halting.limit):
+            limits = limits if limit is None else limits.clamp(max=limit)
+        return limits
 
     def neighbours(self, exists: Tensor, *, hard: bool = False) -> tuple[Tensor, Tensor]:
         edge = self._edge  # START and END exist for sure, and are not shown
@@ -188,7 +206,10 @@ class Recursion(Encoder):
     def begin(self, inputs: Tensor, mask: Tensor) -> State:
         """The state before the first step: leaves, START and END, all of which exist."""
         lengths = checked_lengths(inputs, mask, self.width)
-        inputs, mask = inputs[:, : max(lengths)], mask[:, : max(lengths)]
+        return self.initial_state(inputs[:, : max(lengths)], mask[:, : max(lengths)], tuple(lengths))
+
+    def initial_state(self, inputs: Tensor, mask: Tensor, lengths: tuple[int, ...]) -> State:
+        """The same for a batch that can be encoded, whose ``lengths`` are known on the host."""
         if autocasting(inputs.device.type):
             inputs = at_least_float32(inputs)  # nodes change in many small steps
         inputs = inputs.masked_fill(~mask.unsqueeze(-1), 0)  # values under padding cannot matter
@@ -211,9 +232,9 @@ class Recursion(Encoder):
             tokens=(place >= 0) & (place < count),
             eligible=(place >= 0) & (place < count - 1),
             place=place.expand_as(exists),
-            batch_index=torch.arange(len(lengths), device=inputs.device),
+            batch_index=torch.arange(inputs.shape[0], device=inputs.device),
             edge=self._edge,
-            lengths=tuple(lengths),
+            lengths=lengths,
         )
 
     def _with_boundaries(self, inputs: Tensor, count: Tensor) -> Tensor:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from crvnn_core.errors import CrvnnError
 from crvnn_core.interfaces.parts import Part
 
 if TYPE_CHECKING:
@@ -70,6 +71,19 @@ class Encoder(Part):
         """The most steps that a sequence of ``length`` tokens can take; ``None`` if the encoder has no such limit."""
         return None
 
+    def traceable(self, *, hard: bool = False, depth: int | None = None) -> nn.Module:
+        """A module from inputs [B, n, d] and mask [B, n] to vectors [B, d] that torch traces once for all B and n.
+
+        ``crvnn export`` asks for it. By default it calls ``forward``; define it where ``forward`` reads lengths from
+        the data, or has Python code that depends on them. Raise ``CrvnnError`` with the reason if that cannot be.
+
+        :param hard: as ``forward`` does with ``hard=True``.
+        :param depth: without a loop that depends on data: unrolled to this many steps.
+        """
+        if depth is not None:
+            raise CrvnnError("it has no recursion whose depth could be fixed")
+        return _Vectors(self, {"hard": True} if hard else {})
+
     def sample(self, inputs: Tensor, mask: Tensor, noise: float) -> Encoding:
         """Compose along one random tree for each sequence, without gradients; ``levels`` of the result are the trees.
 
@@ -86,3 +100,14 @@ class Encoder(Part):
         ``levels`` [B, n] and composes along the trees that they describe: in step k = 1, 2, ... every token whose level
         is k joins its right neighbour with all that has joined it; the last token and padding have level 0.
         """
+
+
+class _Vectors(nn.Module):
+    """The vectors of an encoder's encodings."""
+
+    def __init__(self, encoder: Encoder, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.encoder, self.options = encoder, options
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        return self.encoder(inputs, mask, **self.options).vector

@@ -72,6 +72,13 @@ class Retriever(Part):
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
         """``exists`` [B, n] in [0, 1], ``mask`` [B, n] true where there is a position at all."""
 
+    def traceable(self) -> Retriever:
+        """A retriever with the same result that torch traces once for all lengths: no Python code that depends on n.
+
+        By default this one. Define it where ``forward`` chooses or recurses by the number of positions.
+        """
+        return self
+
 
 class Scorer(Part):
     """Scores how much each position wants to be composed with its right neighbour."""

@@ -32,7 +32,7 @@ class Never(Halting):
     needs_vectors = False
 
     def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
-        return torch.ones(len(exists), dtype=torch.bool, device=exists.device)
+        return exists.new_ones(exists.shape[0], dtype=torch.bool)
 
 
 class FixedDepth(Never):

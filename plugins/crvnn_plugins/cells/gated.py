@@ -107,8 +107,7 @@ def _saving_memory(
     dropout_mask: Tensor | None,
 ) -> Any:
     """A back end for any device: ``_Gated``, which saves about half of the memory of torch's graph."""
-    few = left.shape[:-1].numel() < _MANY
-    if few or dropout_mask is not None or needs_torch_layers(left, weights[0]):
+    if dropout_mask is not None or needs_torch_layers(left, weights[0]) or left.shape[:-1].numel() < _MANY:
         return NotImplemented
     return _Gated.apply(left, right, *weights, eps, kind)  # type: ignore[no-untyped-call]
 

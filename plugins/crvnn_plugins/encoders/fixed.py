@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from crvnn_core import Cell, Encoder, Encoding, checked_lengths
+from crvnn_core import Cell, CrvnnError, Encoder, Encoding, checked_lengths
+from crvnn_core.engine.traceable import while_loop
 
 
 class _FixedStructure(Encoder):
@@ -39,6 +40,31 @@ class LeftToRight(_FixedStructure):
         joins = [list(range(length - 1)) for length in lengths] if trace else None
         return self._encoding(state, mask.sum(1), joins)
 
+    def traceable(self, *, hard: bool = False, depth: int | None = None) -> nn.Module:
+        return _TraceableLeftToRight(self) if depth is None else super().traceable(depth=depth)
+
+
+class _TraceableLeftToRight(nn.Module):
+    """From inputs [B, n, d] and mask [B, n] to vectors [B, d], with a loop over positions that torch can trace."""
+
+    def __init__(self, encoder: LeftToRight) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        cell = self.encoder.cell
+        leaves = self.encoder._leaves(inputs, mask).transpose(0, 1)  # [n, B, s]
+        state = cell.leaf(self.encoder.start.to(inputs.dtype)).expand_as(leaves[0]).clone()
+
+        def step(position: Tensor, state: Tensor) -> tuple[Tensor, ...]:
+            parent = cell(state, leaves.index_select(0, position)[0])
+            there = mask.index_select(1, position)
+            return position + 1, torch.where(there, parent, state)
+
+        position = torch.zeros(1, dtype=torch.long, device=inputs.device)
+        _, root = while_loop(lambda at, _: (at < leaves.shape[0]).all(), step, (position, state))
+        return cell.readout(root)
+
 
 class Balanced(_FixedStructure):
     """The cell along balanced trees: a span of n tokens splits after its first ceil(n / 2), recursively."""
@@ -66,6 +92,9 @@ class Balanced(_FixedStructure):
         return self._encoding(
             nodes[roots], depths, _joins(levels, lengths, inputs.shape[1]) if trace else None
         )
+
+    def traceable(self, *, hard: bool = False, depth: int | None = None) -> nn.Module:
+        raise CrvnnError("its tree is made in Python from the length of each sequence")
 
 
 def _joins(levels: list[list[tuple[int, int, int, int]]], lengths: list[int], width: int) -> list[list[int]]:

@@ -46,6 +46,21 @@ class LSTMEncoder(Encoder):
         _, (last, _) = self.lstm(inputs[:, :n] if min(lengths) == n else packed(inputs, lengths))
         return _encoding(last[-1].to(inputs.dtype), mask)
 
+    def traceable(self, *, hard: bool = False, depth: int | None = None) -> nn.Module:
+        return _TraceableLSTM(self.lstm) if depth is None else super().traceable(depth=depth)
+
+
+class _TraceableLSTM(nn.Module):
+    """Runs over padding as well, which is behind the tokens, and takes the output at the last one."""
+
+    def __init__(self, lstm: nn.LSTM) -> None:
+        super().__init__()
+        self.lstm = lstm
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        outputs: Tensor = self.lstm(inputs.masked_fill(~mask.unsqueeze(-1), 0))[0]
+        return outputs[torch.arange(inputs.shape[0], device=inputs.device), mask.sum(1) - 1]
+
 
 class TransformerEncoder(Encoder):
     """torch's Transformer encoder of the model's width; the vector is the mean of its outputs at the tokens.
@@ -78,12 +93,30 @@ class TransformerEncoder(Encoder):
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:
         lengths = checked_lengths(inputs, mask, self.width)
         n = max(lengths)
-        inputs, padding = inputs[:, :n], ~mask[:, :n]
-        placed = inputs.masked_fill(padding.unsqueeze(-1), 0) + positions(n, self.width, inputs)
-        # Without a padding mask, torch can use its fastest attention kernel.
-        outputs = self.stack(placed, src_key_padding_mask=padding if min(lengths) < n else None)
+        return _encoding(self.mean(inputs[:, :n], mask[:, :n], padded=min(lengths) < n), mask)
+
+    def mean(self, inputs: Tensor, mask: Tensor, padded: bool = True) -> Tensor:
+        """The mean [B, d] of the outputs at the tokens.
+
+        :param padded: whether there is padding: without it, torch can use its fastest attention kernel.
+        """
+        padding = ~mask
+        placed = inputs.masked_fill(padding.unsqueeze(-1), 0) + positions(inputs.shape[1], self.width, inputs)
+        outputs = self.stack(placed, src_key_padding_mask=padding if padded else None)
         total = at_least_float32(outputs).masked_fill(padding.unsqueeze(-1), 0).sum(1)
-        return _encoding((total / mask.sum(1, keepdim=True)).to(inputs.dtype), mask)
+        return (total / mask.sum(1, keepdim=True)).to(inputs.dtype)
+
+    def traceable(self, *, hard: bool = False, depth: int | None = None) -> nn.Module:
+        return _TraceableTransformer(self) if depth is None else super().traceable(depth=depth)
+
+
+class _TraceableTransformer(nn.Module):
+    def __init__(self, encoder: TransformerEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        return self.encoder.mean(inputs, mask)
 
 
 def positions(n: int, width: int, like: Tensor) -> Tensor:

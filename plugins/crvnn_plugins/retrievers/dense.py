@@ -44,8 +44,22 @@ def adhoc_matrices(exists: Tensor) -> MatrixNeighbourhood:
     With E the prefix sums of e, p_ij = min(1, E_j - E_i) - min(1, E_{j-1} - E_i) for j > i. Both
     sides are differences of one matrix min(1, E_b - E_a), a < b.
     """
+    if torch.compiler.is_compiling():  # which makes a backward pass of its own
+        return MatrixNeighbourhood(*_differences(_gaps(exists).clamp(0, 1)))
     to_left, to_right = _AdhocMatrices.apply(exists)  # type: ignore[no-untyped-call]
     return MatrixNeighbourhood(to_left, to_right)
+
+
+def _gaps(exists: Tensor) -> Tensor:
+    """E_b - E_a [B, n + 1, n + 1]: sums need float64, their differences do not."""
+    line = prefix_sums(wide(exists))
+    return (line.unsqueeze(1) - line.unsqueeze(2)).to(at_least_float32(exists).dtype)
+
+
+def _differences(clipped: Tensor) -> tuple[Tensor, Tensor]:
+    """The matrices of both sides [B, n, n] from the clipped gaps."""
+    between = clipped[:, 1:, :-1]
+    return (clipped[:, :-1, :-1] - between).transpose(1, 2), clipped[:, 1:, 1:] - between
 
 
 class _AdhocMatrices(torch.autograd.Function):
@@ -53,16 +67,10 @@ class _AdhocMatrices(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, exists: Tensor) -> tuple[Tensor, Tensor]:
-        line = prefix_sums(wide(exists))
-        gap = line.unsqueeze(1) - line.unsqueeze(2)  # E_b - E_a [B, n + 1, n + 1]
-        gap = gap.to(
-            at_least_float32(exists).dtype
-        )  # after subtracting: sums need float64, differences do not
+        gap = _gaps(exists)
         ctx.save_for_backward(gap <= 1)  # at a kink, the one-sided derivative for decreasing e
         ctx.dtype = exists.dtype
-        clipped = gap.clamp_(0, 1)
-        between = clipped[:, 1:, :-1]
-        return (clipped[:, :-1, :-1] - between).transpose(1, 2), clipped[:, 1:, 1:] - between
+        return _differences(gap.clamp_(0, 1))
 
     @staticmethod
     @once_differentiable

@@ -16,7 +16,7 @@ from crvnn_core import Neighbourhood, Retriever
 from crvnn_core.engine.neighbourhoods import IdentityCache
 from crvnn_core.kernels import operation
 from crvnn_plugins.native import PARTS
-from crvnn_plugins.retrievers.dense import adhoc_matrices
+from crvnn_plugins.retrievers.dense import AdhocDense, adhoc_matrices
 from crvnn_plugins.retrievers.prefix_sums import prefix_sums
 from crvnn_plugins.retrievers.run_sums import (
     BlockSums,
@@ -54,6 +54,9 @@ class Adhoc(Retriever):
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
         return intervals(exists, mask, self.accumulate, self.small)
+
+    def traceable(self) -> Retriever:
+        return AdhocDense()
 
 
 @operation(PARTS)

@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 from crvnn_core import Neighbourhood, Retriever
 from crvnn_core.engine.neighbourhoods import apply_to_columns
 from crvnn_core.precision import wide
+from crvnn_plugins.retrievers.dense import LogSpaceDense
 
 
 class LogSpace(Retriever):
@@ -27,6 +28,9 @@ class LogSpace(Retriever):
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
         exists = exists * mask
         return _Scans(exists, 1 - wide(exists) + self.guard)
+
+    def traceable(self) -> Retriever:
+        return LogSpaceDense(self.guard)
 
 
 class _Scans(Neighbourhood):

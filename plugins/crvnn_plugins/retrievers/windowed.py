@@ -30,7 +30,8 @@ class Windowed(Retriever):
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:
         exists = exists * mask
-        k = min(self.k, max(exists.shape[1] - 1, 1))
+        # In a graph for all lengths there are k of them, also where that is more than there are positions.
+        k = self.k if torch.compiler.is_compiling() else min(self.k, max(exists.shape[1] - 1, 1))
         return _Windows(self._weights(exists, k), self._weights(exists.flip(1), k).flip(1), k)
 
     def _weights(self, exists: Tensor, k: int) -> Tensor:
@@ -69,5 +70,5 @@ def _shift(values: Tensor, by: int) -> Tensor:
     n = values.shape[1]
     rest = (0, 0) * (values.dim() - 2)
     if by >= 0:
-        return pad(values, (*rest, min(by, n), 0))[:, :n]
-    return pad(values, (*rest, 0, min(-by, n)))[:, -n:]
+        return pad(values, (*rest, by, 0))[:, :n]
+    return pad(values, (*rest, 0, -by))[:, -by:]

@@ -20,7 +20,7 @@ from crvnn_core.errors import (
     UnknownNameError,
 )
 from crvnn_core.host.catalog import Catalog, read_catalog
-from crvnn_core.host.component import Component, NamedSpec, Preset, TrainedModel
+from crvnn_core.host.component import Component, NamedSpec, Preset, RunSource, TrainedModel
 from crvnn_core.host.hooks import hookimpl
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.slots import SLOTS
@@ -137,6 +137,7 @@ __all__ = [
     "Result",
     "Retriever",
     "RunOutcomes",
+    "RunSource",
     "RunSpec",
     "Scheduled",
     "Score",

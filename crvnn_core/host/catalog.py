@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from crvnn_core.errors import PluginError, UnknownNameError, nearest
 from crvnn_core.host.attribution import Source
-from crvnn_core.host.component import Component, NamedSpec, Preset, TrainedModel
+from crvnn_core.host.component import Component, NamedSpec, Preset, RunSource, TrainedModel
 from crvnn_core.host.manager import BrokenPlugin, Host, package_of
 from crvnn_core.host.slots import SLOT_BY_NAME, find_slot
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import click
 
     from crvnn_core.kernels import Library
+
+
+#: The schemes of addresses that need no plug-in.
+WEB = ("http", "https")
 
 
 @frozen
@@ -40,6 +44,7 @@ class Catalog:
     models: dict[str, tuple[TrainedModel, Source]] = field(factory=dict)
     broken: tuple[BrokenPlugin, ...] = field(default=())
     specs: dict[str, tuple[NamedSpec, Source]] = field(factory=dict)
+    run_sources: dict[str, tuple[RunSource, Source]] = field(factory=dict)
 
     def find(self, slot: str, name: str) -> Offer:
         """The component called ``name`` in ``slot``; an error that suggests the nearest name if there is none."""
@@ -87,7 +92,8 @@ def read_catalog(host: Host) -> Catalog:
     _check_default("preset", presets)
     models = _named(host, "crvnn_models", "model", TrainedModel)
     specs = _named(host, "crvnn_specs", "spec", NamedSpec)
-    return Catalog(components, presets, models, tuple(host.broken), specs)
+    sources = _named(host, "crvnn_run_sources", "source of runs", RunSource, dict.fromkeys(WEB, _core()))
+    return Catalog(components, presets, models, tuple(host.broken), specs, sources)
 
 
 def read_commands(host: Host, taken: Iterable[str]) -> dict[str, click.Command]:

@@ -1,4 +1,4 @@
-"""The records that plug-ins offer: components, presets, specs and trained models."""
+"""The records that plug-ins offer: components, presets, specs, trained models and sources of runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from crvnn_core.host.slots import SLOT_BY_NAME
 
@@ -22,9 +23,9 @@ def _check_name(instance: object, attribute: object, value: str) -> None:
         )
 
 
-def _loadable(instance: object, attribute: object, value: Callable[..., Any] | str) -> None:
+def _loadable(instance: object, attribute: Attribute[Any], value: Callable[..., Any] | str) -> None:
     if not (callable(value) or (isinstance(value, str) and value.count(":") == 1)):
-        raise ValueError(f"build must be a callable or 'package.module:Name', not {value!r}")
+        raise ValueError(f"{attribute.name} must be a callable or 'package.module:Name', not {value!r}")
 
 
 def _resolved(annotation: Any, build: object) -> Any:
@@ -108,6 +109,26 @@ class NamedSpec:
     data: str = field(default="", kw_only=True)
     #: How long training takes, and on what.
     duration: str = field(default="", kw_only=True)
+
+
+@frozen
+class RunSource:
+    """A place that runs are fetched from: addresses that begin with its name and a colon, as ``hf:owner/name``.
+
+    ``fetch`` takes the rest of the address (without ``//``) and returns a run directory; it is a function, or
+    ``"package.module:function"``, which is imported only when it is called.
+    """
+
+    name: str = field(validator=_check_name)
+    fetch: Callable[[str], Path] | str = field(validator=_loadable)
+    summary: str = field(default="", kw_only=True)
+
+    def load(self) -> Callable[[str], Path]:
+        """``fetch`` as a function, imported if it is given by name."""
+        loaded: Callable[[str], Path] = (
+            pkgutil.resolve_name(self.fetch) if isinstance(self.fetch, str) else self.fetch
+        )
+        return loaded
 
 
 @frozen

@@ -10,7 +10,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from crvnn_core.host.component import Component, NamedSpec, Preset, TrainedModel
+    from crvnn_core.host.component import Component, NamedSpec, Preset, RunSource, TrainedModel
     from crvnn_core.kernels import Library
 
 PROJECT = "crvnn"
@@ -171,6 +171,17 @@ def crvnn_specs() -> Iterable[NamedSpec]:  # type: ignore[empty-body]
     Called once per command.
 
     :return: ``crvnn_core.NamedSpec`` records with the path of a spec file.
+        Two plug-ins may not offer the same name.
+    """
+
+
+@hookspec
+def crvnn_run_sources() -> Iterable[RunSource]:  # type: ignore[empty-body]
+    """Offer places that runs are fetched from, by the scheme of an address (``crvnn predict hf:owner/name ...``).
+
+    Called once per command. ``http:``, ``https:`` and zip files need no plug-in.
+
+    :return: ``crvnn_core.RunSource`` records, whose ``fetch`` takes an address and returns a run directory.
         Two plug-ins may not offer the same name.
     """
 

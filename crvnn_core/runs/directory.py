@@ -13,6 +13,7 @@ from attrs import frozen
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import write_atomically
 from crvnn_core.host.catalog import Catalog
+from crvnn_core.runs.sources import fetched
 from crvnn_core.spec import Lexicon, is_whole
 
 _SEED = "seed-"
@@ -147,13 +148,16 @@ class RunDirectory:
 
 
 def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
-    """The run directory at a path, or that of the trained model which a plug-in offers under this name."""
+    """The run directory at a path, or that of the trained model which a plug-in offers under this name.
+
+    A zip file of one, or an address that it can be fetched from, is unpacked into the cache.
+    """
     if str(run) in catalog.models and not RunDirectory(Path(run)).spec.exists():
         return RunDirectory(Path(catalog.models[str(run)][0].path))
-    directory = RunDirectory(Path(run))
+    directory = RunDirectory(fetched(str(run), catalog) or Path(run))
     if not directory.path.is_dir():
         known = f" Trained models that are installed: {', '.join(catalog.models)}." if catalog.models else ""
-        raise CrvnnError(f"{run}: there is no such run directory.{known}")
+        raise CrvnnError(f"{run}: there is no such run directory, zip file or address of one.{known}")
     return directory
 
 

@@ -1,0 +1,176 @@
+"""Runs given as zip files and addresses: fetched once, verified, unpacked into the cache."""
+
+import json
+import threading
+import zipfile
+
+import pytest
+from click.testing import CliRunner
+
+import small
+from crvnn_core import CrvnnError, RunSource, create_plugin_manager, hookimpl, load, read_catalog
+from crvnn_core.cli import main
+from crvnn_core.downloads.transfer import Retries
+from crvnn_core.files import sha256_of
+from crvnn_core.runs.archive import write_archive
+from crvnn_core.runs.directory import find_run
+from serving import serving
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache of the test's own."""
+    monkeypatch.setenv("CRVNN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "runs"
+
+
+@pytest.fixture
+def packed(letters_run, tmp_path):
+    """A zip file of a run."""
+    files = {path.name: path for path in letters_run.iterdir() if path.is_file()}
+    write_archive(tmp_path / "letters.zip", "letters", files)
+    return tmp_path / "letters.zip"
+
+
+@pytest.fixture
+def site(packed):
+    with serving() as site:
+        site.files["models/letters.zip"] = packed.read_bytes()
+        yield site
+
+
+def directories(cache):
+    return [path.name for path in cache.iterdir() if path.is_dir() and len(path.name) == 64]
+
+
+def test_a_model_is_loaded_from_a_zip_file(packed, letters, small_catalog, cache):
+    found = load(packed, small_catalog)
+    assert found.predict(["a b c"])[0].probabilities == letters.predict(["a b c"])[0].probabilities
+    assert directories(cache) == [sha256_of(packed)]
+
+
+def test_a_model_is_loaded_from_an_address_with_its_checksum_and_downloaded_once(
+    packed, site, letters, small_catalog, cache, capsys
+):
+    address = f"{site.address}/models/letters.zip#sha256={sha256_of(packed)}"
+    for _ in range(2):
+        found = load(address, small_catalog)
+        assert found.predict(["a b c"])[0].probabilities == letters.predict(["a b c"])[0].probabilities
+    assert site.asked == [("models/letters.zip", None)]
+    assert directories(cache) == [sha256_of(packed)]
+    assert capsys.readouterr().err.startswith("downloading letters.zip (")
+    assert not list(cache.rglob("*.part*"))
+
+
+def test_without_a_checksum_an_address_is_downloaded_every_time_and_the_checksum_is_said(
+    packed, site, small_catalog, capsys
+):
+    address = f"{site.address}/models/letters.zip"
+    for _ in range(2):
+        assert find_run(address, small_catalog).spec.exists()
+    assert len(site.asked) == 2
+    assert f"with its checksum this is {address}#sha256={sha256_of(packed)}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["file", "address"])
+def test_a_wrong_checksum_is_refused_with_both_values(kind, packed, site, small_catalog, cache):
+    wanted = "0123456789abcdef" * 4
+    place = packed if kind == "file" else f"{site.address}/models/letters.zip"
+    with pytest.raises(CrvnnError, match="is refused: this is another file than expected") as error:
+        load(f"{place}#sha256={wanted}", small_catalog)
+    assert f"sha256   {sha256_of(packed)}\n  expected {wanted}" in str(error.value)
+    assert not cache.exists() or directories(cache) == []
+    assert not list(cache.rglob("*.part"))
+
+
+def test_a_download_that_breaks_off_is_resumed(packed, site, small_catalog, monkeypatch):
+    monkeypatch.setattr("crvnn_core.downloads.transfer.Retries", lambda: Retries(pause=0.0))
+    site.cuts = [1000, 5000]
+    address = f"{site.address}/models/letters.zip#sha256={sha256_of(packed)}"
+    assert find_run(address, small_catalog).weights.exists()
+    assert [wanted for _, wanted in site.asked] == [None, "bytes=1000-", "bytes=6000-"]
+
+
+def test_what_a_server_refuses_is_said(site, small_catalog):
+    with pytest.raises(CrvnnError, match=r"models/none\.zip: the server answers 404"):
+        find_run(f"{site.address}/models/none.zip", small_catalog)
+
+
+def test_two_who_ask_for_one_address_at_once_download_it_once(packed, site, small_catalog):
+    address = f"{site.address}/models/letters.zip#sha256={sha256_of(packed)}"
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(find_run(address, small_catalog).path)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3
+    assert len(set(found)) == 1
+    assert len(site.asked) == 1
+
+
+def test_commands_take_zip_files_and_addresses(site, tmp_path, catalog):
+    files = {path.name: path for path in find_run("listops", catalog).path.iterdir()}
+    sha256 = write_archive(tmp_path / "listops.zip", "listops", files)
+    site.files["listops.zip"] = (tmp_path / "listops.zip").read_bytes()
+    for run in (str(tmp_path / "listops.zip"), f"{site.address}/listops.zip#sha256={sha256}"):
+        done = CliRunner().invoke(main, ["predict", run, "[MAX 2 9 ]", "--json"])
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)[0]["label"] == "9"
+        done = CliRunner().invoke(main, ["compare", run, "listops-guided"])
+        assert done.exit_code == 0, done.output
+
+
+def test_a_directory_has_no_checksum(letters_run, small_catalog):
+    with pytest.raises(CrvnnError, match="is a directory; a checksum is that of a zip file"):
+        find_run(f"{letters_run}#sha256={'0' * 64}", small_catalog)
+
+
+def test_a_misspelt_checksum_is_said(packed, small_catalog):
+    with pytest.raises(CrvnnError, match="a SHA-256 checksum has 64 hexadecimal digits, not 5 characters"):
+        find_run(f"{packed}#sha256=01234", small_catalog)
+
+
+def test_a_file_that_is_no_zip_file_is_said_to_be_none(letters_run, small_catalog):
+    with pytest.raises(CrvnnError, match=r"spec\.toml: this is not a zip file"):
+        find_run(letters_run / "spec.toml", small_catalog)
+
+
+def test_a_zip_file_of_something_else_is_no_run(tmp_path, small_catalog):
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+        archive.writestr("train.csv", "")
+    with pytest.raises(CrvnnError, match=r"data\.zip holds no run: .* only train\.csv"):
+        find_run(tmp_path / "data.zip", small_catalog)
+
+
+def test_an_unknown_scheme_is_said_with_the_known_ones(small_catalog):
+    with pytest.raises(CrvnnError, match=r"runs cannot be fetched from 'htps:'\. Did you mean 'https'\?"):
+        find_run("htps://example.org/a.zip", small_catalog)
+
+
+def test_a_plug_in_adds_a_place_to_fetch_runs_from(letters_run):
+    asked = []
+
+    class Shelf:
+        @hookimpl
+        def crvnn_run_sources(self):
+            return [RunSource("shelf", lambda rest: asked.append(rest) or letters_run)]
+
+    catalog = read_catalog(create_plugin_manager(small, Shelf()))
+    assert find_run("shelf://top/left", catalog).path == letters_run
+    assert find_run("shelf:top", catalog).path == letters_run
+    assert asked == ["top/left", "top"]
+    with pytest.raises(CrvnnError, match="'shelf:' has none"):
+        find_run(f"shelf:top#sha256={'0' * 64}", catalog)
+
+
+def test_a_plug_in_cannot_replace_http():
+    class Web:
+        @hookimpl
+        def crvnn_run_sources(self):
+            return [RunSource("https", "nowhere:nothing")]
+
+    with pytest.raises(CrvnnError, match="two plug-ins offer a source of runs called 'https'"):
+        read_catalog(create_plugin_manager(Web()))

@@ -87,7 +87,7 @@ def _hooks() -> Iterator[str]:
             yield f"Contract: [{_markdown(contract).rstrip('.')}](contracts.md#{slots[name]})."
             page = how_to(slots[name])
         else:
-            what = _one(name.removeprefix("crvnn_").removesuffix("s")).replace(" ", "-")
+            what = re.sub("[ _]", "-", _one(name.removeprefix("crvnn_").removesuffix("s")))
             pages = [f"add-{what}.md", f"write-{what}.md"]
             page = next(page for page in pages if (HERE.parent / "how-to" / page).exists())
         yield f"How to: [{page}](../how-to/{page})."

@@ -1,0 +1,1 @@
+"""Runs for other people: as zip files, and on the Hugging Face hub."""

@@ -147,6 +147,12 @@ def test_every_link_of_the_site_leads_somewhere_and_nothing_is_loaded_from_elsew
     assert faults == []
 
 
+def test_the_api_reference_shows_what_attrs_classes_are_made_of(site):
+    text = re.sub(r"<[^>]+>", "", (site / "api" / "training.html").read_text(encoding="utf-8"))
+    assert re.search(r"Outcome\(\s*step: int,\s*best_step: int,", text)
+    assert "Why it ended before its last step, if it did" in text
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1366, False), (390, True)])
 def test_the_site_opens_from_disk_and_can_be_searched(site, width, dark):
     with opened((site / "index.html").as_uri(), width=width, dark=dark, offline=True) as page:

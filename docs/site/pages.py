@@ -49,7 +49,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def navigation() -> list[Any]:
     """The pages that docs/index.md leads to, under its headings, then the API reference, notebooks and the rest."""
-    nav: list[Any] = ["index.md"]
+    nav: list[Any] = [{"Home": "index.md"}]
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         title, _, body = part.partition("\n")
@@ -200,6 +200,8 @@ def _style() -> str:
 
     return (
         f'[data-md-color-scheme="default"] {{ {colours(0)} }}\n[data-md-color-scheme="slate"] {{ {colours(1)} }}\n'
+        ".md-typeset h1 { color: inherit; font-weight: 600; letter-spacing: -.015em; margin-bottom: .6em; }\n"
+        ".md-typeset h2 { font-weight: 500; }\n"
         ".md-typeset img { border-radius: 6px; }\n"
         ".output { margin: 0 0 1em; padding-left: 12px; border-left: 3px solid var(--md-default-fg-color--lightest); "
         "overflow-x: auto; }\n"

@@ -91,6 +91,31 @@ class Trained(Shown):
             for i, text in enumerate(texts)
         )
 
+    def probabilities(
+        self,
+        texts: Iterable[Text],
+        *,
+        hard: bool = False,
+        batch_size: int | None = None,
+        progress: bool = False,
+    ) -> Tensor:
+        """The probabilities [texts, classes] of the task's classes, without the trees that ``predict`` makes.
+
+        The parameters are those of ``predict``.
+        """
+        self.expect_hard_inference(hard)
+        questions = [
+            self.question(text, number) for number, text in enumerate(listed(texts, "probabilities"))
+        ]
+        found = torch.zeros(len(questions), len(self.task.classes))
+        with shown(progress, len(questions), "predicting") as count:
+            for group in grouped(questions, batch_size):
+                columns = zip(*(questions[i].sequences for i in group), strict=True)
+                logits = self.model.ask(*columns, hard=hard).logits
+                found[group] = logits.float().softmax(-1).cpu()
+                count(len(group))
+        return found
+
     def encode(
         self,
         texts: Iterable[Text],
@@ -101,11 +126,7 @@ class Trained(Shown):
     ) -> Tensor:
         """The sentence vectors [texts, d] of texts, in their order; of pairs of texts [pairs, 2, d].
 
-        The tensor is on the model's device and has no gradient.
-
-        :param hard: hard inference: binary decisions, composition along one tree.
-        :param batch_size: texts of a forward pass; by default as many as have 2,048 tokens together.
-        :param progress: show how many texts are done.
+        The tensor is on the model's device and has no gradient. The parameters are those of ``predict``.
         """
         self.expect_hard_inference(hard)
         rows = [tokenized(text, self.task, number) for number, text in enumerate(listed(texts, "encode"))]

@@ -28,7 +28,9 @@ def make_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None 
     try:
         import pandas
     except ImportError:
-        raise CrvnnError("to_pandas needs pandas, which is not installed: pip install pandas") from None
+        raise CrvnnError(
+            "to_pandas needs pandas, which is not installed: pip install 'crvnn[pandas]'"
+        ) from None
     return pandas.DataFrame(list(rows), columns=None if columns is None else list(columns))
 
 

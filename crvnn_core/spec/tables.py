@@ -44,7 +44,7 @@ def read_tables(data: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
         for name in tables:
             into = _table(into, name)
         if isinstance(value, Mapping):
-            _merge(_table(into, last), read_tables(value, origin))
+            merge_tables(_table(into, last), read_tables(value, origin))
         elif isinstance(into.get(last), dict):  # a component, whose settings came first
             into[last] = {"name": value, **into[last]}
         else:
@@ -74,9 +74,10 @@ def _table(into: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def _merge(into: dict[str, Any], data: Mapping[str, Any]) -> None:
+def merge_tables(into: dict[str, Any], data: Mapping[str, Any]) -> None:
+    """Merge tables into others, key by key."""
     for key, value in data.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
+            merge_tables(into[key], value)
         else:
             into[key] = value

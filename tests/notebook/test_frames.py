@@ -80,6 +80,7 @@ def test_tree_scores_have_a_row_for_each_run_and_baseline():
 def test_without_pandas_the_message_says_how_to_install_it(letters, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(
-        crvnn.CrvnnError, match=r"to_pandas needs pandas, which is not installed: pip install pandas"
+        crvnn.CrvnnError,
+        match=r"to_pandas needs pandas, which is not installed: pip install 'crvnn\[pandas\]'",
     ):
         letters.results.to_pandas()

@@ -45,10 +45,13 @@ docs: $(READY)  ## regenerate docs/reference/ and docs/images/recursion.svg from
 	@$(BIN)/python docs/make_picture.py
 	@$(BIN)/python docs/make_reference.py
 
-docs-site: $(READY)  ## build the documentation as a site, into site/
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+docs-site: .venv/.docs  ## build the documentation as a site, into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "site/index.html: open it in any browser; it needs no network and no server."
+
+.venv/.docs: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
 
 clean:  ## remove .venv and caches
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis

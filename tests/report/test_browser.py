@@ -55,3 +55,20 @@ def test_on_paper_everything_is_open_and_nothing_is_cut_off(address):
         shown.evaluate("dispatchEvent(new Event('afterprint'))")
         assert shown.locator("details:not([open])").count() > 0
         assert len(shown.pdf()) > 10_000
+
+
+def test_on_a_phone_the_answers_of_two_models_are_tabs(small_catalog, letters_run, variant_run, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page_of(small_catalog, letters_run, variant_run, texts=[TEXT]), encoding="utf-8")
+    with opened(path.as_uri(), width=390, height=844, offline=True) as shown:
+        first, second = (shown.locator("#examples .columns").first.locator(".column").nth(i) for i in (0, 1))
+        assert (first.is_visible(), second.is_visible()) == (True, False)
+        shown.locator("#examples [role=tab]").nth(1).click()
+        assert (first.is_visible(), second.is_visible()) == (False, True)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+        shown.set_viewport_size({"width": 1366, "height": 850})
+        assert first.is_visible()
+        assert second.is_visible()
+        assert shown.locator("#examples .tabs").first.is_hidden()
+        shown.emulate_media(media="print")
+        assert first.is_visible()

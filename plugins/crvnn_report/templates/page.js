@@ -33,6 +33,29 @@
     for (const { target } of entries) target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
   });
   for (const each of document.querySelectorAll(".scroll")) observer.observe(each);
+  // On a small screen the models' answers to an input are tabs: the style sheet shows one of them.
+  const all = [...document.querySelectorAll(".columns")].filter((each) => each.children.length > 1);
+  const choose = (front) => all.forEach((columns) => {
+    [...columns.children].forEach((column, i) => column.classList.toggle("behind", i !== front));
+    [...columns.previousElementSibling.children].forEach((tab, i) => tab.setAttribute("aria-selected", String(i === front)));
+  });
+  for (const columns of all) {
+    const tabs = document.createElement("div");
+    tabs.className = "tabs"; tabs.setAttribute("role", "tablist"); tabs.setAttribute("aria-label", "Models");
+    [...columns.children].forEach((column, i) => {
+      const tab = document.createElement("button");
+      tab.type = "button"; tab.setAttribute("role", "tab");
+      tab.append(...[...column.querySelectorAll(".name, .prediction b, .prediction .correct, .prediction .wrong")].map((each) => each.cloneNode(true)));
+      tab.addEventListener("click", () => {
+        const before = tabs.getBoundingClientRect().top;
+        choose(i);
+        scrollBy({ top: tabs.getBoundingClientRect().top - before, behavior: "instant" }); // others above may have changed
+      });
+      tabs.append(tab);
+    });
+    columns.before(tabs);
+  }
+  choose(0);
   // Unfold everything for printing.
   let opened = [];
   addEventListener("beforeprint", () => {

@@ -45,7 +45,9 @@
     [...columns.children].forEach((column, i) => {
       const tab = document.createElement("button");
       tab.type = "button"; tab.setAttribute("role", "tab");
-      tab.append(...[...column.querySelectorAll(".name, .prediction b, .prediction .correct, .prediction .wrong")].map((each) => each.cloneNode(true)));
+      tab.append(column.querySelector(".name").cloneNode(true));
+      const verdict = column.querySelector(".prediction .correct, .prediction .wrong")?.cloneNode();
+      if (verdict) { verdict.textContent = verdict.className === "correct" ? "✓" : "✗"; verdict.setAttribute("aria-label", verdict.className); tab.append(verdict); }
       tab.addEventListener("click", () => {
         const before = tabs.getBoundingClientRect().top;
         choose(i);

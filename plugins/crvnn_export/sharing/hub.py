@@ -75,17 +75,25 @@ def _library(what: str) -> Any:
 
 def _said(what: str, error: Exception) -> Exception:
     """A failure of the hub as an error of ours; the error itself if it is a mistake in code."""
-    import httpx
     from huggingface_hub import errors
 
-    if isinstance(error, errors.HfHubHTTPError) and error.response.status_code in (401, 403):
-        advice = (
-            "\n  'hf auth login' logs in; without access, the hub answers so for private repositories too."
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    # Which library it talks HTTP with depends on its version.
+    lost = type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore", "requests")
+    if isinstance(error, errors.RevisionNotFoundError):
+        reason = "the repository has no such revision"
+    elif isinstance(error, errors.RepositoryNotFoundError) or status in (401, 403):
+        reason = (
+            f"the hub answers {status}. Is there such a repository? 'hf auth login' gives access to yours"
         )
-    elif isinstance(error, (errors.LocalEntryNotFoundError, httpx.TransportError)):
-        advice = "\n  The hub cannot be reached, and the cache has no copy."
-    elif isinstance(error, (errors.HfHubHTTPError, errors.HFValidationError, OSError)):
-        advice = ""
+    elif isinstance(error, errors.LocalEntryNotFoundError) or lost:
+        reason = f"the hub cannot be reached, and the cache has no copy ({_first_line(error)})"
+    elif isinstance(error, (errors.HFValidationError, OSError)):
+        reason = _first_line(error)
     else:
         return error
-    return CrvnnError(f"{what}: {str(error).strip().splitlines()[0]}{advice}")
+    return CrvnnError(f"{what}: {reason}")
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -51,11 +51,7 @@ def read_spec(
     :param changes: tables, as a dictionary; on top of these.
     :param sets: ``key.path=value`` texts; on top of everything.
     """
-    named = {name: Path(spec.path) for name, (spec, _) in catalog.specs.items()}
-    if isinstance(path, Mapping):
-        layers = table_layers(path, named)
-    else:
-        layers = read_toml(find_spec(path, named), named) if path is not None else []
+    layers = spec_layers(catalog, path)
     extra, problems = overrides(sets)
     paths = {slot.name: slot.path for slot in SLOT_BY_NAME.values() if not slot.many}
     for slot, name in (parts or {}).items():
@@ -67,6 +63,14 @@ def read_spec(
         layers.append((read_tables(changes, origin), {}, origin))
     layers += [(data, {}, origin) for data, origin in extra]
     return resolve(catalog, layers, preset, problems)
+
+
+def spec_layers(catalog: Catalog, path: Path | str | Mapping[str, Any] | None) -> list[Layer]:
+    """The layers of a spec and of those that it extends, the base first; see ``read_spec``."""
+    named = {name: Path(spec.path) for name, (spec, _) in catalog.specs.items()}
+    if isinstance(path, Mapping):
+        return table_layers(path, named)
+    return read_toml(find_spec(path, named), named) if path is not None else []
 
 
 def _nested(path: Path_, value: Any) -> dict[str, Any]:
@@ -100,7 +104,9 @@ def resolve(
     if chosen is not None:
         layered.lay({"model": catalog.preset(chosen).model}, {}, Origin(f"preset '{chosen}'"))
     for data, origins, origin in layers:
-        layered.lay({key: value for key, value in data.items() if key != "preset"}, origins, origin)
+        # The search space of 'crvnn sweep' may stand in the file; as an option it would be lost without a word.
+        others = ("preset",) if origin.is_option else ("preset", "sweep")
+        layered.lay({key: value for key, value in data.items() if key not in others}, origins, origin)
     spec = reader.run_spec()
     found: list[Stage] = []
     if stages and not faults:

@@ -1,0 +1,198 @@
+"""A study: as many trials as planned, each taken by one worker, none lost with its worker."""
+
+import os
+import socket
+import time
+
+import pytest
+
+from crvnn_core import CrvnnError
+from crvnn_sweep.results import read_findings
+from crvnn_sweep.run import continue_sweep
+from crvnn_sweep.study import Study, import_optuna
+from sweeps import BASE, SPACE, needs_optuna, started
+
+needs_optuna()
+
+RANDOM = '\n[sweep]\nsampler = "random"\ntrials = 3\n' + SPACE
+
+
+def states(study):
+    return [row.state for row in read_findings(study).rows]
+
+
+def begin(study, worker=None, heartbeat=None):
+    """A trial that runs in some process."""
+    trial = study.take()
+    trial.set_user_attr("worker", worker or f"{socket.gethostname()}:{os.getpid()}")
+    trial.set_user_attr("heartbeat", heartbeat or time.time())
+    return trial
+
+
+def test_every_trial_of_a_grid_waits_from_the_beginning(small_catalog, tmp_path):
+    study = started(small_catalog, tmp_path)
+    rows = read_findings(study).rows
+    assert [row.number for row in rows] == [1, 2, 3, 4]
+    assert {row.state for row in rows} == {"waiting"}
+    assert [(row.params["model.cell"], row.params["model.decision"]) for row in rows] == [
+        ("gated", "sigmoid"),
+        ("gated", "modulated"),
+        ("lstm", "sigmoid"),
+        ("lstm", "modulated"),
+    ]
+
+
+def test_each_trial_is_taken_once_by_whichever_worker_comes_first(small_catalog, tmp_path):
+    first = started(small_catalog, tmp_path)
+    second = continue_sweep(tmp_path / "study", small_catalog)
+    taken = [study.take() for study in (first, second, second, first, second, first)]
+    assert [trial and trial.number for trial in taken] == [0, 1, 2, 3, None, None]
+
+
+def test_the_same_command_again_joins_the_study(small_catalog, tmp_path):
+    started(small_catalog, tmp_path).take()
+    again = started(small_catalog, tmp_path)
+    assert states(again) == ["running", "waiting", "waiting", "waiting"]
+
+
+def test_another_search_in_the_same_directory_is_refused_with_what_differs(small_catalog, tmp_path):
+    started(small_catalog, tmp_path)
+    with pytest.raises(CrvnnError, match=r"model.width = 8 there, 12 here\n.*another --out") as caught:
+        started(small_catalog, tmp_path, base=BASE.replace("width = 8", "width = 12"))
+    assert "--study" in str(caught.value)
+    with pytest.raises(CrvnnError, match=r"sweep.space.model.cell"):
+        started(small_catalog, tmp_path, SPACE.replace("lstm", "gru"))
+
+
+def test_a_trial_whose_process_was_killed_waits_again_in_the_same_directory(small_catalog, tmp_path):
+    study = started(small_catalog, tmp_path)
+    dead = begin(study, f"{socket.gethostname()}:{_ended_process()}")
+    assert states(study)[0] == "lost"
+    others = [begin(study) for _ in range(3)]
+    retried = begin(study)
+    assert retried.user_attrs["directory"] == dead.user_attrs["directory"] == "trials/0001"
+    assert retried.params == dead.params
+    assert states(study) == ["running"] * 4
+    (reason,) = read_findings(study).rows[0].retries
+    assert "ended without a result" in reason
+    assert len({trial.number for trial in (dead, *others, retried)}) == 5
+
+
+def test_a_trial_of_a_living_worker_is_left_alone(small_catalog, tmp_path):
+    study = started(small_catalog, tmp_path)
+    begin(study)
+    begin(study, "elsewhere:1", heartbeat=time.time() - 60)
+    assert study.lost() == []
+
+
+def test_a_worker_on_another_machine_is_dead_when_its_heartbeat_stops(small_catalog, tmp_path):
+    study = started(small_catalog, tmp_path)
+    begin(study, "elsewhere:1", heartbeat=time.time() - 3600)
+    assert states(study)[0] == "lost"
+
+
+def test_a_trial_that_is_lost_again_and_again_has_failed(small_catalog, tmp_path):
+    study = started(small_catalog, tmp_path, "\n[sweep]\nretries = 1\n" + SPACE)
+    gone = f"{socket.gethostname()}:{_ended_process()}"
+    numbers = [begin(study, gone).number for _ in range(5)]
+    assert len(set(numbers)) == 5
+    while (trial := study.take()) is not None:
+        trial.set_user_attr("worker", gone)
+    found = read_findings(study)
+    assert states(study) == ["failed"] * 4
+    assert "ended without a result" in found.rows[0].message
+    assert "begun 2 times" in found.rows[0].message
+
+
+def test_two_workers_that_find_a_lost_trial_begin_it_again_once(small_catalog, tmp_path):
+    first = started(small_catalog, tmp_path)
+    lost = begin(first, f"{socket.gethostname()}:{_ended_process()}")
+    second = continue_sweep(tmp_path / "study", small_catalog)
+    for study in (first, second):
+        study.give_back(lost, "lost")
+    assert sum("continues" in trial.user_attrs for trial in first.trials()) == 1
+
+
+def test_a_random_study_samples_each_trial_by_its_number(small_catalog, tmp_path):
+    found = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        study = started(small_catalog, tmp_path / name, RANDOM)
+        params = {}
+        while (trial := study.take()) is not None:
+            for dimension in study.sweep.dimensions:
+                params.setdefault(trial.number, {}).update(dimension.suggest(trial))
+        found.append(params)
+    assert found[0] == found[1]
+    assert list(found[0]) == [0, 1, 2]
+
+
+def test_a_random_study_can_be_made_longer_but_not_shorter(small_catalog, tmp_path):
+    started(small_catalog, tmp_path, RANDOM)
+    longer = continue_sweep(tmp_path / "study", small_catalog, trials=5)
+    assert states(longer) == ["waiting"] * 5
+    assert states(continue_sweep(tmp_path / "study", small_catalog)) == ["waiting"] * 5
+    with pytest.raises(CrvnnError, match="this study has 5"):
+        continue_sweep(tmp_path / "study", small_catalog, trials=2)
+
+
+def test_a_directory_without_a_study_is_named(small_catalog, tmp_path):
+    with pytest.raises(
+        CrvnnError, match=r"nothing is not a study of 'crvnn sweep': there is no such directory"
+    ):
+        continue_sweep(tmp_path / "nothing", small_catalog)
+
+
+def test_a_database_that_cannot_be_used_is_one_message(small_catalog, tmp_path):
+    with pytest.raises(CrvnnError, match="the database of --storage cannot be used"):
+        started(small_catalog, tmp_path, storage=f"sqlite:///{tmp_path}/no/such/directory/study.db")
+    with pytest.raises(CrvnnError, match="the database of --storage"):
+        started(small_catalog, tmp_path, storage="nonsense://x")
+
+
+def test_two_studies_share_a_database_under_their_names(small_catalog, tmp_path):
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    one = started(small_catalog, tmp_path, storage=url, name="one")
+    (tmp_path / "b").mkdir()
+    two = started(small_catalog, tmp_path / "b", RANDOM, storage=url, name="two")
+    assert (len(one.trials()), len(two.trials())) == (4, 3)
+    (tmp_path / "c").mkdir()
+    elsewhere = started(small_catalog, tmp_path / "c", storage=url, name="one")  # as on another machine
+    elsewhere.take()
+    assert states(one) == ["running", "waiting", "waiting", "waiting"]
+
+
+def test_no_password_is_kept(small_catalog, tmp_path):
+    from crvnn_sweep.run import _without_password
+
+    kept = _without_password("postgresql://me:secret@host:5432/studies")
+    assert kept == "postgresql://me@host:5432/studies"
+
+
+def test_without_optuna_one_message_says_what_to_install(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(CrvnnError, match=r"pip install 'crvnn\[sweep\]'"):
+        import_optuna()
+
+
+@pytest.mark.parametrize("pruner", ["none", "median", "halving"])
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_every_sampler_and_pruner_is_optunas(small_catalog, tmp_path, pruner, sampler):
+    study = started(small_catalog, tmp_path, RANDOM, pruner=pruner, sampler=sampler)
+    assert isinstance(study, Study)
+    trial = study.take()
+    assert {"tpe": "TPESampler", "random": "RandomSampler"}[sampler] == type(study.study.sampler).__name__
+    trial.report(0.5, 1)
+    assert not trial.should_prune()
+
+
+def _ended_process():
+    """The number of a process that has ended."""
+    import subprocess
+    import sys
+
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid

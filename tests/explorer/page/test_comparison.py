@@ -81,7 +81,11 @@ def test_the_same_run_with_another_retriever_and_temperature(page, explorer, cat
     page.select_option("#pane-B select[data-slot=retriever]", "log-space")
     page.select_option("#pane-B select[data-slot=decision]", "tempered")
     slider = page.get_by_label("end, as a slider")
-    with page.expect_response("**/api/inspect") as caught:
+    with page.expect_response(
+        lambda each: (
+            each.url.endswith("/api/inspect") and "decision" in each.request.post_data_json["settings"]
+        )
+    ) as caught:
         slider.fill(str(slider.evaluate("each => Number(each.min) + 0.5")))
     answer = caught.value.json()
     asked = caught.value.request.post_data_json

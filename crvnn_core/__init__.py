@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from crvnn_core.annotations import FilePath
+from crvnn_core.annotations import FilePath, Range, check_ranges
 from crvnn_core.deprecation import find_former_modules
 from crvnn_core.errors import (
     ContractError,
@@ -133,6 +133,7 @@ __all__ = [
     "PluginError",
     "Prediction",
     "Preset",
+    "Range",
     "Recursion",
     "Result",
     "Retriever",
@@ -153,6 +154,7 @@ __all__ = [
     "UnknownNameError",
     "assemble",
     "batches",
+    "check_ranges",
     "checked_lengths",
     "create_plugin_manager",
     "hookimpl",

@@ -1,14 +1,26 @@
-"""Annotations of parameters that say more than their type, for specs to check and for ``crvnn describe`` to show.
+"""Annotations of parameters that say more than their type: paths, and the range of a number.
 
-A plug-in writes them in the signature of its component: ``def __init__(self, path: FilePath)``.
+A plug-in writes them in the signature of its component. Specs are checked against them; ``crvnn describe`` shows them::
+
+    @check_ranges
+    def __init__(self, path: FilePath, dropout: Probability = 0.1, depth: Annotated[int, Range(ge=2)] = 8) -> None:
 """
 
 from __future__ import annotations
 
+import builtins
+import functools
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin
 
 from attrs import frozen
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @frozen
@@ -19,8 +31,69 @@ class PathText:
         return "a path"
 
 
+@frozen(kw_only=True)
+class Range:
+    """The numbers that a value may be, as in ``Annotated[float, Range(ge=0, lt=1)]``; never NaN or infinity.
+
+    :param gt: it is greater than this.
+    :param ge: it is greater than this or equal to it.
+    :param lt: it is less than this.
+    :param le: it is less than this or equal to it.
+    :param odd: it is an odd number.
+    """
+
+    gt: float | None = None
+    ge: float | None = None
+    lt: float | None = None
+    le: float | None = None
+    odd: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        return (
+            math.isfinite(value)
+            and (self.gt is None or value > self.gt)
+            and (self.ge is None or value >= self.ge)
+            and (self.lt is None or value < self.lt)
+            and (self.le is None or value <= self.le)
+            and (not self.odd or value % 2 == 1)
+        )
+
+    def __str__(self) -> str:
+        ends = {"above": self.gt, "at least": self.ge, "below": self.lt, "at most": self.le}
+        texts = [f"{words} {end}" for words, end in ends.items() if end is not None]
+        return " and ".join(texts + ["odd"] * self.odd) or "finite"
+
+    def check(self, value: float, name: str = "") -> None:
+        """Raise ``ValueError`` for a number out of range.
+
+        :param name: of the parameter, for the message.
+        """
+        if value not in self:
+            limits = str(self) if math.isfinite(value) else "finite"
+            raise ValueError(f"{name} must be {limits}, not {value}".strip())
+
+    def __call__(self, instance: object, attribute: object, value: float) -> None:
+        """Validate a field of a class of attrs."""
+        self.check(value)
+
+
 #: The path of a file or directory. A relative one in a spec is taken from the directory of the spec file.
 FilePath = Annotated[str, PathText()]
+#: A number from 0 to 1, such as a dropout.
+Probability = Annotated[float, Range(ge=0, le=1)]
+#: A number above 0, such as a temperature.
+Positive = Annotated[float, Range(gt=0)]
+#: A number of at least 0, such as the weight of a loss.
+Weight = Annotated[float, Range(ge=0)]
+#: A whole number of at least 1.
+Count = Annotated[int, Range(ge=1)]
+#: A whole number of at least 0, which is often none, or no limit.
+CountOrZero = Annotated[int, Range(ge=0)]
+
+
+def bare(annotation: Any) -> Any:
+    """The type without what is said of it: ``float`` of ``Probability``."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def holds_path(annotation: Any) -> bool:
@@ -28,3 +101,53 @@ def holds_path(annotation: Any) -> bool:
     if isinstance(annotation, type) and issubclass(annotation, PurePath):
         return True
     return any(isinstance(each, PathText) or holds_path(each) for each in get_args(annotation))
+
+
+def ranges(annotation: Any) -> Iterator[Range]:
+    """The ranges that an annotation gives the values themselves, not those inside lists."""
+    yield from (each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, Range))
+
+
+def parameters_of(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a class or function by name, with annotations resolved where they can be."""
+    try:
+        found = inspect.signature(build, eval_str=True).parameters.values()
+    except Exception:  # names for type checkers only, or misspelt: those annotations are left out
+        found = inspect.signature(build).parameters.values()
+    return {
+        p.name: p.replace(annotation=_resolved(p.annotation, build))
+        for p in found
+        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    }
+
+
+def _resolved(annotation: Any, build: object) -> Any:
+    """The annotation as a type, evaluated if it is a string; empty if its names exist for type checkers only."""
+    if not isinstance(annotation, str):
+        return annotation
+    scope = vars(sys.modules.get(getattr(build, "__module__", ""), builtins))
+    try:
+        return eval(annotation, dict(scope))
+    except Exception:  # evaluating it may raise anything
+        return inspect.Parameter.empty
+
+
+def check_ranges(build: Callable[P, R]) -> Callable[P, R]:
+    """Make a function (or ``__init__``) raise ``ValueError`` for arguments out of the ranges in its annotations.
+
+    Specs are checked without it; it is for those who call the function from Python.
+    """
+
+    @functools.cache
+    def limits() -> dict[str, list[Range]]:
+        return {name: list(ranges(p.annotation)) for name, p in parameters_of(build).items()}
+
+    @functools.wraps(build)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        named: dict[str, Any] = dict(zip(limits(), args, strict=False)) | kwargs
+        for name, value in named.items():
+            for each in limits().get(name, ()):
+                each.check(value, name)
+        return build(*args, **kwargs)
+
+    return checked

@@ -19,6 +19,7 @@ import tomli_w
 
 import crvnn_core
 from crvnn_core import SLOTS, create_plugin_manager, read_catalog
+from crvnn_core.annotations import Range
 from crvnn_core.cli import main as command_line
 from crvnn_core.cli.session import Session
 from crvnn_core.host import hooks
@@ -257,12 +258,12 @@ def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) 
         kind, default = describe_kind(FIELD_KINDS[str(attribute.type)]), f"`{attribute.default}`"
     else:
         kind, default = f"a table, [`[{attribute.name}]`](#{attribute.name})", ""
-    dotted = ".".join(path)
+    dotted, limits = ".".join(path), attribute.validator
     return (
         f"`{dotted}`",
         kind,
         default,
-        inspect.getdoc(attribute.validator) or "",
+        str(limits) if isinstance(limits, Range) else inspect.getdoc(limits) or "",
         explained,
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Literal, Protocol, cast
+from typing import Annotated, Literal, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from crvnn_core.annotations import CountOrZero, Range, Weight, check_ranges
 from crvnn_core.engine.checkpointing import checkpointed
 from crvnn_core.engine.checks import checked_lengths, expect_neighbourhood, expect_shape
 from crvnn_core.engine.hard import encode_hard
@@ -51,6 +51,7 @@ class Recursion(Encoder):
     tree_supervision = True
     live_settings = ("max_steps", "extra_steps", "shortcuts", "drop", "skip")
 
+    @check_ranges
     def __init__(
         self,
         width: int,
@@ -60,20 +61,16 @@ class Recursion(Encoder):
         cell: Cell,
         halting: Halting,
         boundaries: bool = True,
-        halt_penalty: float = 0.01,
+        halt_penalty: Weight = 0.01,
         penalise: Literal["all", "unhalted"] = "all",
-        max_steps: int = 0,
-        extra_steps: int = 0,
+        max_steps: CountOrZero = 0,
+        extra_steps: CountOrZero = 0,
         shortcuts: bool = True,
-        drop: float = 0.0,
-        skip: float = 0.0,
+        drop: Annotated[float, Range(ge=0, lt=1)] = 0.0,
+        skip: Annotated[float, Range(ge=0, lt=1)] = 0.0,
         checkpoint: bool = False,
     ) -> None:
         super().__init__(width)
-        if max_steps < 0 or extra_steps < 0 or not 0 <= halt_penalty < math.inf:
-            raise ValueError("max_steps, extra_steps and halt_penalty cannot be negative, nor infinite")
-        if not 0 <= drop < 1 or not 0 <= skip < 1:
-            raise ValueError(f"drop and skip must be at least 0 and below 1, not {drop} and {skip}")
         if penalise not in ("all", "unhalted"):
             raise ValueError(f"penalise must be 'all' or 'unhalted', not {penalise!r}")
         self.retriever, self.scorer, self.decision = retriever, scorer, decision

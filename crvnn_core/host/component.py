@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import pkgutil
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from crvnn_core.annotations import parameters_of
 from crvnn_core.host.slots import SLOT_BY_NAME
 
 
@@ -26,17 +25,6 @@ def _check_name(instance: object, attribute: object, value: str) -> None:
 def _loadable(instance: object, attribute: Attribute[Any], value: Callable[..., Any] | str) -> None:
     if not (callable(value) or (isinstance(value, str) and value.count(":") == 1)):
         raise ValueError(f"{attribute.name} must be a callable or 'package.module:Name', not {value!r}")
-
-
-def _resolved(annotation: Any, build: object) -> Any:
-    """The annotation as a type, evaluated if it is a string; empty if its names exist for type checkers only."""
-    if not isinstance(annotation, str):
-        return annotation
-    scope = vars(sys.modules.get(getattr(build, "__module__", ""), builtins))
-    try:
-        return eval(annotation, dict(scope))
-    except Exception:  # evaluating it may raise anything
-        return inspect.Parameter.empty
 
 
 @frozen
@@ -65,16 +53,7 @@ class Component:
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The parameters of ``build`` by name, with annotations resolved where they can be."""
-        build = self.load()
-        try:
-            found = inspect.signature(build, eval_str=True).parameters.values()
-        except Exception:  # names for type checkers only, or misspelt: those annotations are left out
-            found = inspect.signature(build).parameters.values()
-        return {
-            p.name: p.replace(annotation=_resolved(p.annotation, build))
-            for p in found
-            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        }
+        return parameters_of(self.load())
 
     def settings(self, slot: str) -> dict[str, inspect.Parameter]:
         """The parameters that a spec can set: all but those that ``assemble`` fills in for ``slot``."""

@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 import tomli_w
 from attrs import evolve
 
+from crvnn_core.annotations import ranges
 from crvnn_core.errors import Problem, SpecError, UnknownNameError, nearest
 from crvnn_core.host.attribution import Source
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.component import Component
 from crvnn_core.host.slots import find_slot
 from crvnn_core.spec.layers import override
-from crvnn_core.spec.resolve import settings_of
+from crvnn_core.spec.reader import settings_of
 from crvnn_core.spec.values import check_value
 from crvnn_core.spec.values import describe as describe_kind
 
@@ -46,6 +47,7 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
             {
                 "name": key,
                 "kind": describe_kind(parameter.annotation),
+                "limits": " and ".join(map(str, ranges(parameter.annotation))),
                 "default": _default(parameter),
                 "text": explained.get(key, ""),
             }

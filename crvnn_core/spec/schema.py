@@ -5,27 +5,14 @@ Fields that name components are explained by their slots (``crvnn_core.host.slot
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import evolve, field, frozen
 
-from crvnn_core.annotations import FilePath
+from crvnn_core.annotations import FilePath, Range
 from crvnn_core.errors import Origin, Path_, Problem, nearest
-
-
-def between(low: float, high: float = math.inf) -> Callable[[Any, Any, float], None]:
-    """A validator for numbers from ``low`` to ``high``."""
-    limits = f"at least {low}" + ("" if high == math.inf else f" and at most {high}")
-
-    def check(instance: Any, attribute: Any, value: float) -> None:
-        if not low <= value <= high:
-            raise ValueError(f"must be {limits}, not {value}")
-
-    check.__doc__ = limits
-    return check
 
 
 def one_of(*choices: str) -> Callable[[Any, Any, str], None]:
@@ -38,12 +25,6 @@ def one_of(*choices: str) -> Callable[[Any, Any, str], None]:
 
     check.__doc__ = listed
     return check
-
-
-def above_zero(instance: Any, attribute: Any, value: float) -> None:
-    """above 0"""
-    if not value > 0:
-        raise ValueError(f"must be above 0, not {value}")
 
 
 @frozen
@@ -69,11 +50,11 @@ class ModelSpec:
     """The model: its width, its dropout and a component for each slot."""
 
     #: Width of the encoder's inputs and of sentence vectors.
-    width: int = field(default=64, validator=between(1))
+    width: int = field(default=64, validator=Range(ge=1))
     #: Dropout on the encoder's input.
-    input_dropout: float = field(default=0.0, validator=between(0, 1))
+    input_dropout: float = field(default=0.0, validator=Range(ge=0, le=1))
     #: Dropout between the layers of the head.
-    output_dropout: float = field(default=0.0, validator=between(0, 1))
+    output_dropout: float = field(default=0.0, validator=Range(ge=0, le=1))
     #: An affine map from token vectors to the encoder's input; without it token vectors must have the model's width.
     projection: bool = True
     #: The head: the task's own, one linear layer, or two with this activation between them.
@@ -95,46 +76,46 @@ class TrainingSpec:
     """The training: its length, batches, learning-rate schedule, evaluation, devices, optimizer and observers."""
 
     #: Maximal number of epochs; 0 for no limit.
-    epochs: int = field(default=10, validator=between(0))
+    epochs: int = field(default=10, validator=Range(ge=0))
     #: Maximal number of optimizer steps; 0 for no limit.
-    steps: int = field(default=0, validator=between(0))
+    steps: int = field(default=0, validator=Range(ge=0))
     #: Examples per optimizer step.
-    batch: int = field(default=128, validator=between(1))
+    batch: int = field(default=128, validator=Range(ge=1))
     #: Tokens per forward pass, padding included; a larger batch is split and its gradients are accumulated, which
     #: gives the same step with less memory. 0 for no limit.
-    tokens: int = field(default=0, validator=between(0))
+    tokens: int = field(default=0, validator=Range(ge=0))
     #: The order of an epoch's batches, each of similar lengths: shuffled, or short to long within every 10 batches.
     order: str = field(default="shuffled", validator=one_of("shuffled", "short-to-long"))
     #: The gradient is clipped to this norm.
-    clip: float = field(default=1.0, validator=above_zero)
+    clip: float = field(default=1.0, validator=Range(gt=0))
     #: Steps of linear learning-rate warm-up.
-    warmup: int = field(default=0, validator=between(0))
+    warmup: int = field(default=0, validator=Range(ge=0))
     #: Anneal the learning rate to 0 along a cosine.
     anneal: bool = False
     #: Steps between evaluations on the development split; 0 for one after every epoch.
-    evaluate_every: int = field(default=0, validator=between(0))
+    evaluate_every: int = field(default=0, validator=Range(ge=0))
     #: Examples of the development split in these evaluations, evenly spaced; 0 for all. At the end it is always all.
-    evaluate_rows: int = field(default=0, validator=between(0))
+    evaluate_rows: int = field(default=0, validator=Range(ge=0))
     #: The metric on the development split that selects the best weights.
     watch: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
     #: Halve the learning rate after so many evaluations without improvement; 0 for never.
-    halve_after: int = field(default=3, validator=between(0))
+    halve_after: int = field(default=3, validator=Range(ge=0))
     #: What counts as improvement for ``halve_after``: more than this share of the best value.
-    threshold: float = field(default=0.0, validator=between(0, 1))
+    threshold: float = field(default=0.0, validator=Range(ge=0, le=1))
     #: Stop after so many evaluations without improvement; 0 for never.
-    patience: int = field(default=0, validator=between(0))
+    patience: int = field(default=0, validator=Range(ge=0))
     #: Steps between checkpoints, in addition to one at every evaluation; 0 for no additional ones.
-    save_every: int = field(default=500, validator=between(0))
+    save_every: int = field(default=500, validator=Range(ge=0))
     #: A run directory whose weights training starts from; empty for random initialisation.
     start: FilePath = ""
     #: The kind of device.
     accelerator: str = field(default="auto", validator=one_of("auto", "cpu", "cuda", "mps"))
     #: Number of devices on this machine, one process each.
-    devices: int = field(default=1, validator=between(1))
+    devices: int = field(default=1, validator=Range(ge=1))
     #: Floating-point precision; with mixed precision the weights stay in 32 bits.
     precision: str = field(default="32", validator=one_of("32", "64", "16-mixed", "bf16-mixed"))
     #: CPU threads; 0 for torch's default. Small models are often fastest with 1.
-    threads: int = field(default=0, validator=between(0, 1024))
+    threads: int = field(default=0, validator=Range(ge=0, le=1024))
     objective: PartSpec
     optimizer: PartSpec
     observers: tuple[PartSpec, ...]
@@ -163,7 +144,7 @@ class RunSpec:
     """A complete spec: everything that the result of a run depends on."""
 
     #: Seed of all random numbers.
-    seed: int = field(default=0, validator=between(0, 2**63 - 1))
+    seed: int = field(default=0, validator=Range(ge=0, le=2**63 - 1))
     #: The task, by name and parameters.
     task: PartSpec
     #: The model and its components.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import cattrs
 
-from crvnn_core.annotations import FilePath, PathText
+from crvnn_core.annotations import FilePath, PathText, Range, ranges
 from crvnn_core.errors import nearest
 
 #: The kinds of a spec's own fields, by their annotations.
@@ -34,7 +34,7 @@ def describe(annotation: Any) -> str:
         return "one of " + ", ".join(repr(choice) for choice in get_args(annotation))
     if annotation is inspect.Parameter.empty:
         return "anything"
-    if get_origin(annotation) is Annotated:
+    if _is_annotated(annotation):
         return _describe_annotated(annotation)
     if _is_list(annotation):
         return "a list"
@@ -45,7 +45,19 @@ def describe(annotation: Any) -> str:
 
 def _describe_annotated(annotation: Any) -> str:
     kind, *more = get_args(annotation)
-    return next((str(each) for each in more if isinstance(each, PathText)), describe(kind))
+    words = next((str(each) for each in more if isinstance(each, PathText)), describe(kind))
+    return ", ".join([words, *(str(each) for each in more if isinstance(each, Range))])
+
+
+def _is_annotated(annotation: Any) -> bool:
+    return get_origin(annotation) is Annotated
+
+
+def _within_ranges(converter: cattrs.Converter, value: Any, annotation: Any) -> Any:
+    found = converter.structure(value, get_args(annotation)[0])
+    for each in ranges(annotation):
+        each.check(value)
+    return found
 
 
 def _is_literal(annotation: Any) -> bool:
@@ -90,6 +102,9 @@ def make_converter() -> cattrs.Converter:
     converter.register_structure_hook(float, _strictly(float, int, float))
     converter.register_structure_hook(bool, _strictly(bool, bool))
     converter.register_structure_hook(str, _strictly(str, str))
+    converter.register_structure_hook_func(
+        _is_annotated, lambda value, kind: _within_ranges(converter, value, kind)
+    )
     converter.register_structure_hook_func(_is_literal, _one_of)
     converter.register_structure_hook_func(
         _is_choice, lambda value, kind: _first_that_fits(converter, value, kind)

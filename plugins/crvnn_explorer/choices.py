@@ -6,9 +6,10 @@ import inspect
 from typing import Any, Literal, get_args, get_origin
 
 from crvnn_core import Catalog, CrvnnError
+from crvnn_core.annotations import bare
 from crvnn_core.host.catalog import Offer
 from crvnn_core.host.description import describe
-from crvnn_core.spec.resolve import settings_of
+from crvnn_core.spec.reader import settings_of
 
 _KINDS = {bool: "flag", int: "whole", float: "number", str: "text"}
 
@@ -41,7 +42,8 @@ def _settings(catalog: Catalog, offer: Offer) -> list[dict[str, Any]]:
 def _kind(parameter: inspect.Parameter) -> dict[str, Any]:
     """The kind of control that a setting needs; nothing for one that no control can show."""
     default = None if parameter.default is inspect.Parameter.empty else parameter.default
-    if get_origin(parameter.annotation) is Literal:
-        return {"kind": "choice", "choices": list(get_args(parameter.annotation)), "default": default}
-    kind = _KINDS.get(parameter.annotation)
+    annotation = bare(parameter.annotation)
+    if get_origin(annotation) is Literal:
+        return {"kind": "choice", "choices": list(get_args(annotation)), "default": default}
+    kind = _KINDS.get(annotation)
     return {"kind": kind, "default": default} if kind else {}

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crvnn_core.annotations import FilePath
+from crvnn_core.annotations import CountOrZero, FilePath, Weight, check_ranges
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.files import open_text
 from crvnn_core.interfaces import Embedding
@@ -27,10 +27,8 @@ class Random(Embedding):
     :param bound: draw uniformly from [-bound, bound]; 0 for the standard normal distribution.
     """
 
-    def __init__(self, size: int = 0, bound: float = 0.0) -> None:
-        for name, value in {"size": size, "bound": bound}.items():
-            if value < 0:
-                raise ValueError(f"{name} cannot be negative, got {value}")
+    @check_ranges
+    def __init__(self, size: CountOrZero = 0, bound: Weight = 0.0) -> None:
         self.size, self.bound = size, bound
 
     def table(self, tokens: Sequence[str], width: int) -> tuple[Sequence[str], Tensor]:
@@ -46,9 +44,8 @@ class Pretrained(Embedding):
     #: Messages about the table that was built last, such as how many tokens have a vector.
     notes: Sequence[str] = ()
 
-    def __init__(self, source: str, trainable: bool, more: int) -> None:
-        if more < 0:
-            raise ValueError(f"more cannot be negative, got {more}")
+    @check_ranges
+    def __init__(self, source: str, trainable: bool, more: CountOrZero) -> None:
         self.source = source
         self.trainable = trainable
         self.more = more
@@ -82,7 +79,7 @@ class GloVe(Pretrained):
         training data: the first in the file, which in published files are the most frequent.
     """
 
-    def __init__(self, path: FilePath, trainable: bool = False, more: int = 20_000) -> None:
+    def __init__(self, path: FilePath, trainable: bool = False, more: CountOrZero = 20_000) -> None:
         if not path:
             raise ValueError("path is empty; it must name a file of word vectors")
         self.path = Path(path).expanduser()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
 from crvnn_core import Halting
+from crvnn_core.annotations import Count, Range, check_ranges
 
 
 class Threshold(Halting):
@@ -16,10 +19,9 @@ class Threshold(Halting):
 
     needs_vectors = False
 
-    def __init__(self, epsilon: float = 0.01) -> None:
+    @check_ranges
+    def __init__(self, epsilon: Annotated[float, Range(ge=0, lt=1)] = 0.01) -> None:
         super().__init__()
-        if not 0 <= epsilon < 1:
-            raise ValueError(f"epsilon must be at least 0 and below 1, not {epsilon}")
         self.epsilon = epsilon
 
     def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
@@ -41,8 +43,7 @@ class FixedDepth(Never):
     :param depth: the number of steps.
     """
 
-    def __init__(self, depth: int = 8) -> None:
+    @check_ranges
+    def __init__(self, depth: Count = 8) -> None:
         super().__init__()
-        if depth < 1:
-            raise ValueError(f"depth must be at least 1, not {depth}")
         self.limit = depth

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from textwrap import shorten
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from crvnn_core import Batch, CrvnnError, Example, Model, Objective, Task, Tokens
+from crvnn_core.annotations import Count, Probability, Weight, check_ranges
 from crvnn_core.inference.model import Output, expect_tree_supervision
 from crvnn_core.precision import at_least_float32
 from crvnn_core.trees import Tree
@@ -32,8 +32,8 @@ class AlongTrees(Objective):
     :param decisions: weight of the decisions.
     """
 
-    def __init__(self, decisions: float = 1.0) -> None:
-        _expect_weight("decisions", decisions)
+    @check_ranges
+    def __init__(self, decisions: Weight = 1.0) -> None:
         self.decisions = decisions
 
     def expect(self, model: Model) -> None:
@@ -62,7 +62,8 @@ class GoldTrees(AlongTrees):
     :param decisions: weight of the decisions.
     """
 
-    def __init__(self, task: Task, decisions: float = 1.0) -> None:
+    @check_ranges
+    def __init__(self, task: Task, decisions: Weight = 1.0) -> None:
         super().__init__(decisions)
         self.task = task
 
@@ -99,15 +100,11 @@ class SelfTraining(AlongTrees):
     :param decisions: weight of the decisions.
     """
 
+    @check_ranges
     def __init__(
-        self, samples: int = 4, noise: float = 1.0, confidence: float = 0.5, decisions: float = 1.0
+        self, samples: Count = 4, noise: Weight = 1.0, confidence: Probability = 0.5, decisions: Weight = 1.0
     ) -> None:
         super().__init__(decisions)
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, not {samples}")
-        _expect_weight("noise", noise)
-        if not 0 <= confidence <= 1:
-            raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
         self.samples, self.noise, self.confidence = samples, noise, confidence
 
     def loss(
@@ -128,8 +125,3 @@ def _repeated(batch: Batch, times: int) -> Batch:
         Tokens(tokens.ids.repeat(times, 1), tokens.mask.repeat(times, 1)) for tokens in batch.sequences
     )
     return Batch(sequences, batch.labels.repeat(times))
-
-
-def _expect_weight(name: str, value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be at least 0 and finite, not {value}")

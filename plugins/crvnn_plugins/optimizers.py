@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
 from torch import optim
 from torch.nn import Parameter
 
+from crvnn_core.annotations import Count, Positive, Range, Weight, check_ranges
 
+
+@check_ranges
 def ranger(
     params: Iterable[Parameter],
-    learning_rate: float = 1e-3,
-    weight_decay: float = 1e-2,
-    k: int = 5,
-    alpha: float = 0.8,
+    learning_rate: Positive = 1e-3,
+    weight_decay: Weight = 1e-2,
+    k: Count = 5,
+    alpha: Annotated[float, Range(gt=0, le=1)] = 0.8,
 ) -> optim.Optimizer:
     """RAdam wrapped in Lookahead: every k steps the slow weights move the fraction alpha towards the fast weights.
 
@@ -29,8 +33,9 @@ def ranger(
     return wrapped
 
 
+@check_ranges
 def radam(
-    params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay: float = 1e-2
+    params: Iterable[Parameter], learning_rate: Positive = 1e-3, weight_decay: Weight = 1e-2
 ) -> optim.Optimizer:
     """Rectified Adam.
 
@@ -40,8 +45,9 @@ def radam(
     return optim.RAdam(params, lr=learning_rate, weight_decay=weight_decay, decoupled_weight_decay=True)
 
 
+@check_ranges
 def adamw(
-    params: Iterable[Parameter], learning_rate: float = 1e-3, weight_decay: float = 1e-2
+    params: Iterable[Parameter], learning_rate: Positive = 1e-3, weight_decay: Weight = 1e-2
 ) -> optim.Optimizer:
     """Adam with decoupled weight decay.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 
 from crvnn_core import Neighbourhood, Scorer
+from crvnn_core.annotations import CountOrZero, Range, check_ranges
 from crvnn_core.kernels import operation, plain_parameters
 from crvnn_plugins.layers import Activation, activation, linear
 from crvnn_plugins.native import PARTS
@@ -19,14 +22,15 @@ class WindowScorer(Scorer):
     :param activation: between the convolution and the score.
     """
 
+    @check_ranges
     def __init__(
-        self, width: int, window: int = 5, transition: int = 64, activation: Activation = "gelu"
+        self,
+        width: int,
+        window: Annotated[int, Range(ge=1, odd=True)] = 5,
+        transition: CountOrZero = 64,
+        activation: Activation = "gelu",
     ) -> None:
         super().__init__()
-        if window < 1 or window % 2 == 0:
-            raise ValueError(f"window must be an odd number, not {window}")
-        if transition < 0:
-            raise ValueError(f"transition cannot be negative, got {transition}")
         self.width, self.reach, self.activation = width, window // 2, activation
         self.convolution = linear(window * width + transition, width)
         self.score = linear(width, 1)

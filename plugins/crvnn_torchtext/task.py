@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from crvnn_core.annotations import FilePath
+from crvnn_core.annotations import FilePath, Range, check_ranges
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.interfaces import Example, Task
 from crvnn_torchtext.library import first_line, guarded, staging, torchtext
@@ -55,6 +55,7 @@ class TorchTextTask(Task):
     :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
     """
 
+    @check_ranges
     def __init__(
         self,
         dataset: Literal["sst", "snli", "multinli", "trec", "imdb"],
@@ -62,7 +63,7 @@ class TorchTextTask(Task):
         lower: bool = True,
         tokenizer: Literal["auto", "split", "basic-english"] = "auto",
         fine_grained: bool = False,
-        held_out: float = 0.1,
+        held_out: Annotated[float, Range(gt=0, lt=1)] = 0.1,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         if tokenizer == "auto":
@@ -73,8 +74,6 @@ class TorchTextTask(Task):
             )
         if fine_grained and dataset not in ("sst", "trec"):
             raise ValueError(f"fine_grained is for sst and trec; {dataset} has one set of classes only")
-        if not 0 < held_out < 1:
-            raise ValueError(f"held_out must be between 0 and 1, not {held_out}")
         self.dataset, self.root = dataset, Path(root).expanduser()
         self.lower, self.tokenizer, self.fine_grained = lower, tokenizer, fine_grained
         self.held_out, self.bad_rows = held_out, bad_rows

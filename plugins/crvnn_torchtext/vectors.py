@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from crvnn_core.annotations import FilePath
+from crvnn_core.annotations import CountOrZero, FilePath
 from crvnn_core.errors import CrvnnError
 from crvnn_plugins.embeddings import Pretrained, Vectors
 from crvnn_torchtext.library import first_line, guarded, staging, torchtext
@@ -45,7 +45,7 @@ class TorchTextVectors(Pretrained):
         ],
         cache: FilePath = ".vector_cache",
         trainable: bool = False,
-        more: int = 20_000,
+        more: CountOrZero = 20_000,
     ) -> None:
         super().__init__(vectors, trainable, more)
         self.cache = Path(cache).expanduser()

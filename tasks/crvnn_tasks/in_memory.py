@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from attrs import evolve, frozen
 
 from crvnn_core import Component, CrvnnError, Example, InputError, Task
+from crvnn_core.annotations import Count, Range, check_ranges
 from crvnn_core.errors import nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec.tables import plain_value
@@ -53,19 +54,16 @@ class InMemory(Task):
     :param checksum: of the rows; filled in by ``crvnn.train``, so that a run is resumed with the same rows.
     """
 
+    @check_ranges
     def __init__(
         self,
         tokens: TokenKind = "words",
         lower: bool = True,
-        min_count: int = 1,
-        dev_share: float = 0.1,
+        min_count: Count = 1,
+        dev_share: Annotated[float, Range(ge=0, lt=1)] = 0.1,
         pairs: bool = False,
         checksum: str = "",
     ) -> None:
-        if min_count < 1:
-            raise ValueError(f"min_count must be at least 1, not {min_count}")
-        if not 0 <= dev_share < 1:
-            raise ValueError(f"dev_share must be at least 0 and less than 1, not {dev_share}")
         self.tokens, self.lower, self.min_count, self.dev_share = tokens, lower, min_count, dev_share
         self.arity, self.checksum = 2 if pairs else 1, checksum
         self._rows: Mapping[str, Sequence[Row]] = {}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from crvnn_core import Example, FilePath, InputError, InputRow
+from crvnn_core.annotations import CountOrZero, check_ranges
 from crvnn_core.errors import nearest
 from crvnn_tasks.rows import FileTask, Row, input_row, json_lines, note, text_of
 from crvnn_tasks.tokenization import words
@@ -27,10 +28,9 @@ class Nli(FileTask):
     classes = ("entailment", "neutral", "contradiction")
     arity = 2
 
-    def __init__(self, directory: str, max_tokens: int, bad_rows: Literal["stop", "skip"]) -> None:
+    @check_ranges
+    def __init__(self, directory: str, max_tokens: CountOrZero, bad_rows: Literal["stop", "skip"]) -> None:
         super().__init__(directory, bad_rows)
-        if max_tokens < 0:
-            raise ValueError(f"max_tokens must be 0, for no limit, or more, not {max_tokens}")
         self.max_tokens = max_tokens
 
     def parse(self, path: Path) -> Iterator[Row]:
@@ -135,7 +135,7 @@ class Snli(Nli):
         train: str = "",
         dev: str = "",
         test: str = "",
-        max_tokens: int = 0,
+        max_tokens: CountOrZero = 0,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         super().__init__(directory, max_tokens, bad_rows)
@@ -171,7 +171,7 @@ class Mnli(Nli):
         dev: str = "",
         mismatched: str = "",
         with_snli: FilePath = "",
-        max_tokens: int = 0,
+        max_tokens: CountOrZero = 0,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         super().__init__(directory, max_tokens, bad_rows)

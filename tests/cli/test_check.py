@@ -48,8 +48,10 @@ def test_check_exits_with_1_for_machines_too(plugin_file):
 
 
 def test_check_tells_refused_settings_from_broken_promises():
+    text = run("check", "encoder", "lstm", "--set", "dropout=0.5", code=2).stderr
+    assert re.search(r"encoder 'lstm' \(crvnn \S+\) refuses these settings: dropout is applied between", text)
     text = run("check", "cell", "gated", "--set", "hidden=-1", code=2).stderr
-    assert re.search(r"cell 'gated' \(crvnn \S+\) refuses these settings: hidden cannot be negative", text)
+    assert text == "crvnn: --set hidden=-1: must be at least 0, not -1\n"
 
 
 def test_check_reports_a_component_that_cannot_be_built_at_all(tmp_path):

@@ -73,7 +73,7 @@ def test_input_that_cannot_be_encoded_is_refused_by_its_position():
 
 @pytest.mark.parametrize("option", ["max_steps", "extra_steps", "halt_penalty"])
 def test_negative_settings_are_refused(option):
-    with pytest.raises(ValueError, match="cannot be negative"):
+    with pytest.raises(ValueError, match="must be at least 0, not -1"):
         engine(**{option: -1})
 
 

@@ -20,7 +20,7 @@ BAD = {
     "parts that are no table": ({"parts": ["sigmoid"]}, '"parts" must be a table'),
     "a part that is no name": ({"parts": {"decision": 3}}, "the name of a component"),
     "an unknown setting": ({"settings": {"decision": {"warmth": 1}}}, "no parameter 'warmth'"),
-    "a value out of range": ({"settings": {"halting": {"epsilon": 2}}}, "epsilon must be at least 0 and below 1"),
+    "a value out of range": ({"settings": {"halting": {"epsilon": 2}}}, "must be at least 0 and below 1, not 2"),
     "a value of the wrong kind": ({"settings": {"encoder": {"max_steps": 1.5}}}, "must be a whole number"),
     "none of the choices": ({"settings": {"decision": {"form": "😀"}}}, "'reference', not '😀'"),
     "endless steps": ({"settings": {"encoder": {"extra_steps": 10**9}}}, "may be 1,000,000,001 steps"),

@@ -114,9 +114,7 @@ def test_every_wrong_setting_is_told_at_once(letters, small_catalog):
 
 
 def test_a_value_that_the_part_refuses_is_told_with_its_place(letters, small_catalog):
-    with pytest.raises(
-        SpecError, match=r"--set model.decision.end=0: decision 'tempered'.*end must be above 0"
-    ):
+    with pytest.raises(SpecError, match=r"--set model\.decision\.end=0: must be above 0, not 0"):
         exchange_parts(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0"])
 
 

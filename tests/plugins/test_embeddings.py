@@ -67,9 +67,9 @@ def test_random_vectors_may_be_uniform_within_a_bound():
 
 
 def test_a_negative_size_or_bound_is_refused():
-    with pytest.raises(ValueError, match="size cannot be negative, got -1"):
+    with pytest.raises(ValueError, match="size must be at least 0, not -1"):
         Random(size=-1)
-    with pytest.raises(ValueError, match=r"bound cannot be negative, got -0\.1"):
+    with pytest.raises(ValueError, match=r"bound must be at least 0, not -0\.1"):
         Random(bound=-0.1)
 
 
@@ -236,7 +236,7 @@ def test_the_path_may_begin_at_home(write, monkeypatch, tmp_path):
 
 
 def test_settings_that_mean_nothing_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="more cannot be negative, got -1"):
+    with pytest.raises(ValueError, match="more must be at least 0, not -1"):
         GloVe("vectors.txt", more=-1)
     with pytest.raises(ValueError, match="path is empty"):
         GloVe("")

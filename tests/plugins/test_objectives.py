@@ -133,10 +133,10 @@ def test_an_example_without_a_gold_tree_is_named_with_what_to_do():
     ("settings", "message"),
     [
         ({"samples": 0}, "samples must be at least 1, not 0"),
-        ({"noise": -1.0}, r"noise must be at least 0 and finite, not -1\.0"),
-        ({"noise": float("inf")}, "noise must be at least 0 and finite, not inf"),
-        ({"confidence": 1.5}, r"confidence must lie between 0 and 1, not 1\.5"),
-        ({"decisions": float("nan")}, "decisions must be at least 0 and finite, not nan"),
+        ({"noise": -1.0}, r"noise must be at least 0, not -1\.0"),
+        ({"noise": float("inf")}, "noise must be finite, not inf"),
+        ({"confidence": 1.5}, r"confidence must be at least 0 and at most 1, not 1\.5"),
+        ({"decisions": float("nan")}, "decisions must be finite, not nan"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, message):

@@ -98,7 +98,7 @@ def test_an_encoder_gets_only_the_slots_it_asks_for(catalog):
     recursion = assemble(read_spec(catalog, sets=SMALL), catalog)
     parts = {"retriever", "scorer", "decision", "cell", "halting"}
     assert set(recursion.offers) == {"task", "embedding", "encoder", *parts}
-    balanced = assemble(read_spec(catalog, parts={"encoder": "balanced"}, sets=SMALL), catalog)
+    balanced = assemble(read_spec(catalog, parts={"encoder": "balanced"}, sets=SMALL[:1]), catalog)
     assert set(balanced.offers) == {"task", "embedding", "encoder", "cell"}
     assert not hasattr(balanced.model.encoder, "scorer")
 
@@ -110,7 +110,7 @@ def test_an_encoder_may_ask_for_nothing_at_all():
             return Encoding(total / mask.sum(1, keepdim=True), total.new_zeros(len(total)), mask.sum(1))
 
     catalog = with_components(encoder=[Component("mean", Mean)])
-    assembly = assemble(read_spec(catalog, parts={"encoder": "mean"}, sets=SMALL), catalog)
+    assembly = assemble(read_spec(catalog, parts={"encoder": "mean"}, sets=SMALL[:1]), catalog)
     assert set(assembly.offers) == {"task", "embedding", "encoder"}
     assert assembly.model.probabilities([["[MAX", "1", "2", "]"]]).shape == (1, 10)
 

@@ -29,16 +29,33 @@ def raises(error):
     return build
 
 
-def test_a_value_that_a_component_refuses_is_reported_in_its_own_words_with_its_package_and_place(
-    catalog, tmp_path
-):
+class Even(Cell):
+    """A cell that says in its own words what it needs."""
+
+    def __init__(self, width: int, parts: int = 2) -> None:
+        super().__init__(width)
+        if parts % 2:
+            raise ValueError(f"parts must be even, not {parts}")
+
+    def leaf(self, inputs):
+        return inputs
+
+    def forward(self, left, right):
+        return left
+
+
+EVEN = {"cell": [Component("even", Even)]}
+
+
+def test_a_value_that_a_component_refuses_is_reported_in_its_own_words_with_its_package_and_place(tmp_path):
+    catalog = with_components(**EVEN)
     path = tmp_path / "my.toml"
-    path.write_text("[model.scorer]\nwindow = 4\n")
-    source = catalog.find("scorer", "window").source
-    refused = f"scorer 'window' ({source}): window must be an odd number, not 4"
+    path.write_text('[model.cell]\nname = "even"\nparts = 3\n')
+    refused = "cell 'even' (Mine): parts must be even, not 3"
+    sets = ["model.cell=even", "model.cell.parts=3"]
     for where, spec in (
-        ("--set model.scorer.window=4", read_spec(catalog, sets=["model.scorer.window=4"])),
-        (f"{path}:", read_spec(catalog, path)),
+        ("--set model.cell.parts=3", read_spec(catalog, sets=sets)),
+        (f"{path}:3 ", read_spec(catalog, path)),
     ):
         with pytest.raises(CrvnnError) as caught:
             assemble(spec, catalog)
@@ -64,11 +81,23 @@ def test_an_error_for_the_user_is_raised_unchanged():
         assemble(read_spec(catalog, parts={"task": "broken"}), catalog)
 
 
-def test_every_part_that_refuses_its_settings_is_named_at_once(catalog):
-    sets = ["model.scorer.window=4", "model.halting.epsilon=7", "task.max_depth=0"]
+def test_every_part_that_refuses_its_settings_is_named_at_once():
+    catalog = with_components(**EVEN)
+    sets = ["model.cell.parts=3", "task.max_tokens=3", "model.cell=even"]
     with pytest.raises(SpecError) as caught:
         assemble(read_spec(catalog, sets=sets), catalog)
-    assert [problem.where for problem in caught.value.problems] == [f"--set {sets[i]}" for i in (2, 0, 1)]
+    assert [problem.where for problem in caught.value.problems] == [f"--set {sets[i]}" for i in (1, 0)]
+
+
+def test_every_value_out_of_its_range_is_named_at_once(catalog):
+    sets = ["model.scorer.window=4", "model.halting.epsilon=7", "task.max_depth=0"]
+    with pytest.raises(SpecError) as caught:
+        read_spec(catalog, sets=sets)
+    assert [str(problem) for problem in caught.value.problems] == [
+        "--set task.max_depth=0: must be at least 2, not 0",
+        "--set model.scorer.window=4: must be at least 1 and odd, not 4",
+        "--set model.halting.epsilon=7: must be at least 0 and below 1, not 7",
+    ]
 
 
 def test_a_component_that_is_not_what_its_slot_needs_is_refused(catalog):
@@ -112,34 +141,50 @@ def test_an_optimizer_that_fails_to_build_is_named():
         assemble(spec, catalog)
 
 
-def test_what_an_optimizer_refuses_is_reported_beside_the_other_problems(catalog):
-    sets = ["model.scorer.window=4", "training.optimizer=adamw", "training.optimizer.learning_rate=-1.0"]
+def refusing(params: object, speed: float = 1.0) -> None:
+    raise ValueError(f"speed must be low, not {speed}")
+
+
+def test_what_an_optimizer_refuses_is_reported_beside_the_other_problems():
+    catalog = with_components(**EVEN, optimizer=[Component("fast", refusing)])
+    sets = [
+        "model.cell=even",
+        "model.cell.parts=3",
+        "training.optimizer=fast",
+        "training.optimizer.speed=9.0",
+    ]
     with pytest.raises(SpecError) as caught:
         assemble(read_spec(catalog, sets=sets), catalog)
-    assert ["scorer 'window'" in str(caught.value), "optimizer 'adamw'" in str(caught.value)] == [True, True]
+    assert ["cell 'even'" in str(caught.value), "optimizer 'fast'" in str(caught.value)] == [True, True]
     assert len(caught.value.problems) == 2
 
 
-def test_an_objective_that_does_not_fit_the_encoder_is_reported_beside_the_other_problems(catalog):
+def test_an_objective_that_does_not_fit_the_encoder_is_reported_beside_the_other_problems():
+    catalog = with_components(optimizer=[Component("fast", refusing)])
     sets = [
-        *SMALL,
+        "model.width=8",
         "model.encoder=lstm",
         "training.objective=self-training",
-        "training.optimizer.learning_rate=-1.0",
+        "training.optimizer=fast",
     ]
     with pytest.raises(SpecError) as caught:
         assemble(read_spec(catalog, sets=sets), catalog)
     optimizer, objective = caught.value.problems
-    assert "learning_rate" in str(optimizer)
+    assert "speed must be low" in str(optimizer)
     assert objective.where == "--set training.objective=self-training"
     assert "cannot compose along given trees" in objective.what
     assert "The objective 'labels' trains every encoder." in objective.what
 
 
-def test_settings_that_an_objective_refuses_are_reported_with_its_place_in_the_spec(catalog):
-    sets = [*SMALL, "training.objective=self-training", "training.objective.samples=0"]
+def test_settings_that_an_objective_refuses_are_reported_with_its_place_in_the_spec():
+    def build(samples: int = 1) -> None:
+        raise ValueError(f"samples must be few, not {samples}")
+
+    catalog = with_components(objective=[Component("many", build)])
+    sets = [*SMALL, "training.objective=many", "training.objective.samples=90"]
     with pytest.raises(
-        SpecError, match=r"objective 'self-training' \(crvnn \S+\): samples must be at least 1"
+        SpecError,
+        match=r"--set training\.objective\.samples=90: objective 'many' \(Mine\): samples must be few",
     ):
         assemble(read_spec(catalog, sets=sets), catalog)
 

@@ -36,6 +36,10 @@ def with_components(**offers):
             return offers.get("task", [])
 
         @hookimpl
+        def crvnn_objectives(self):
+            return offers.get("objective", [])
+
+        @hookimpl
         def crvnn_optimizers(self):
             return offers.get("optimizer", [])
 

@@ -183,10 +183,18 @@ def variant(*sets, **components):
     places = {name: ".".join(slot.path) for name, slot in SLOT_BY_NAME.items()}
     value = {False: "mine", True: '["mine"]'}
     mine = [f"{places[slot]}={value[SLOT_BY_NAME[slot].many]}" for slot in components]
-    others = [text for text in SETTINGS if not any(text.startswith(places[slot]) for slot in components)]
+    others = [
+        text for text in _settings(*mine, *sets) if not any(text.startswith(places[s]) for s in components)
+    ]
     assembly = assemble(read_spec(catalog, sets=[*others, *mine, *sets]), catalog)
     assembly.observers.append(Notebook())
     return assembly
+
+
+def _settings(*sets):
+    """The settings of a small variant; of another encoder those of the scorer are left out, which it need not have."""
+    other = any(text.startswith("model.encoder=") for text in sets)
+    return [text for text in SETTINGS if not (other and text.startswith("model.scorer."))]
 
 
 def notes_of(assembly):
@@ -237,7 +245,11 @@ def same(one, two):
 
 def options(*sets):
     """The options of ``crvnn train`` for a small variant."""
-    return ["--plugin", str(PLUGIN), *(part for text in (*SETTINGS, *sets) for part in ("--set", text))]
+    return [
+        "--plugin",
+        str(PLUGIN),
+        *(part for text in (*_settings(*sets), *sets) for part in ("--set", text)),
+    ]
 
 
 def begin(*args, cwd):

@@ -156,7 +156,7 @@ def test_a_limit_that_leaves_nothing_is_an_error(snli):
 
 
 def test_a_limit_below_zero_is_refused(snli):
-    with pytest.raises(ValueError, match="max_tokens must be 0"):
+    with pytest.raises(ValueError, match="max_tokens must be at least 0"):
         Snli(str(snli), max_tokens=-1)
 
 

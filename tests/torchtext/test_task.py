@@ -21,8 +21,8 @@ from files import write
     [
         ({"dataset": "snli", "lower": False}, "lower cannot be false: .*tokenizer=split"),
         ({"dataset": "imdb", "fine_grained": True}, "fine_grained is for sst and trec; imdb"),
-        ({"dataset": "trec", "held_out": 0.0}, "held_out must be between 0 and 1, not 0.0"),
-        ({"dataset": "trec", "held_out": 1.0}, "held_out must be between 0 and 1, not 1.0"),
+        ({"dataset": "trec", "held_out": 0.0}, "held_out must be above 0 and below 1, not 0.0"),
+        ({"dataset": "trec", "held_out": 1.0}, "held_out must be above 0 and below 1, not 1.0"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, message):

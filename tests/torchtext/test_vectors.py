@@ -21,7 +21,7 @@ def numbers(first, size):
 
 
 def test_more_cannot_be_negative():
-    with pytest.raises(ValueError, match="more cannot be negative"):
+    with pytest.raises(ValueError, match="more must be at least 0"):
         TorchTextVectors("glove.6B.50d", more=-1)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Cell
+from crvnn_core.annotations import CountOrZero, Probability, check_ranges
 from crvnn_core.kernels import operation, plain_parameters
 from crvnn_plugins.layers import Activation, activation, activation_backward, linear, needs_torch_layers
 from crvnn_plugins.native import PARTS
@@ -26,17 +27,16 @@ class GatedCell(Cell):
     :param shared_norm: one LayerNorm for leaves and parents, as in the authors' code.
     """
 
+    @check_ranges
     def __init__(
         self,
         width: int,
-        hidden: int = 0,
+        hidden: CountOrZero = 0,
         activation: Activation = "gelu",
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         shared_norm: bool = False,
     ) -> None:
         super().__init__(width)
-        if hidden < 0:
-            raise ValueError(f"hidden cannot be negative, got {hidden}")
         hidden = hidden or 4 * width
         self.activation = activation
         self.leaf_map = linear(width, width)

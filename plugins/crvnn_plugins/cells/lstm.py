@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from crvnn_core import Cell
+from crvnn_core.annotations import Probability, check_ranges
 from crvnn_plugins.layers import linear
 
 
@@ -15,7 +16,8 @@ class LSTMCell(Cell):
     :param dropout: on the gates.
     """
 
-    def __init__(self, width: int, dropout: float = 0.0) -> None:
+    @check_ranges
+    def __init__(self, width: int, dropout: Probability = 0.0) -> None:
         super().__init__(width, state_width=2 * width)
         self.leaf_map = linear(width, 2 * width)
         self.gates = linear(2 * width, 5 * width)

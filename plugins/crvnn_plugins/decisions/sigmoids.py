@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from crvnn_core import Decision, Neighbourhood, Scheduled
+from crvnn_core.annotations import Positive, Range, Weight, check_ranges
 from crvnn_core.kernels import operation
 from crvnn_plugins.native import PARTS
 
@@ -98,15 +99,15 @@ class Tempered(Decision, Scheduled):
     can_saturate = False
     live_settings = ("end", "modulation")
 
+    @check_ranges
     def __init__(
         self,
-        start: float = 1.0,
-        end: float = 0.5,
+        start: Positive = 1.0,
+        end: Positive = 0.5,
         schedule: Literal["linear", "exponential"] = "exponential",
         modulation: Modulation = "paper",
     ) -> None:
         super().__init__()
-        _expect_positive(start=start, end=end)
         if schedule not in ("linear", "exponential"):
             raise ValueError(f"schedule must be 'linear' or 'exponential', not {schedule!r}")
         self.start, self.end, self.schedule, self.modulation = start, end, schedule, modulation
@@ -133,9 +134,9 @@ class GumbelSigmoid(Decision):
     gradient_vanishes = True
     can_saturate = False
 
-    def __init__(self, temperature: float = 1.0, modulation: Modulation = "paper") -> None:
+    @check_ranges
+    def __init__(self, temperature: Positive = 1.0, modulation: Modulation = "paper") -> None:
         super().__init__()
-        _expect_positive(temperature=temperature)
         self.temperature, self.modulation = temperature, modulation
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
@@ -151,10 +152,11 @@ class StraightThrough(Decision):
     :param modulation: whether neighbours hold each other back, and in which form.
     """
 
-    def __init__(self, threshold: float = 0.5, modulation: Modulation = "paper") -> None:
+    @check_ranges
+    def __init__(
+        self, threshold: Annotated[float, Range(gt=0, lt=1)] = 0.5, modulation: Modulation = "paper"
+    ) -> None:
         super().__init__()
-        if not 0 < threshold < 1:
-            raise ValueError(f"threshold must lie between 0 and 1, not {threshold}")
         self.threshold, self.modulation = threshold, modulation
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
@@ -179,11 +181,11 @@ class Stretched(Decision):
     gradient_vanishes = True
     live_settings = ("stretch", "modulation")
 
-    def __init__(self, stretch: float = 0.1, modulation: Modulation = "paper", noise: float = 0.0) -> None:
+    @check_ranges
+    def __init__(
+        self, stretch: Positive = 0.1, modulation: Modulation = "paper", noise: Weight = 0.0
+    ) -> None:
         super().__init__()
-        _expect_positive(stretch=stretch)
-        if noise < 0:
-            raise ValueError(f"noise cannot be negative, got {noise}")
         self.stretch, self.modulation, self.noise = stretch, modulation, noise
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
@@ -198,9 +200,3 @@ class Stretched(Decision):
 def logistic_noise(scores: Tensor) -> Tensor:
     """The difference of two Gumbel variables, for each score."""
     return torch.logit(torch.rand_like(scores).clamp(1e-6, 1 - 1e-6))
-
-
-def _expect_positive(**values: float) -> None:
-    for name, value in values.items():
-        if value <= 0:
-            raise ValueError(f"{name} must be above 0, not {value}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from crvnn_core import Decision, Neighbourhood
+from crvnn_core.annotations import Positive, Range, check_ranges
 from crvnn_core.precision import at_least_float32, wide
 
 #: Sums and probabilities this close are equal: rounding decides neither which positions saturate nor their gradient.
@@ -30,14 +31,14 @@ class Sparsemax(Decision):
 
     gradient_vanishes = True
 
+    @check_ranges
     def __init__(
-        self, share: float = 0.5, temperature: float = 1.0, modulation: Literal["none", "paper"] = "paper"
+        self,
+        share: Annotated[float, Range(gt=0, le=1)] = 0.5,
+        temperature: Positive = 1.0,
+        modulation: Literal["none", "paper"] = "paper",
     ) -> None:
         super().__init__()
-        if not 0 < share <= 1:
-            raise ValueError(f"share must be above 0 and at most 1, not {share}")
-        if temperature <= 0:
-            raise ValueError(f"temperature must be above 0, not {temperature}")
         if modulation not in ("none", "paper"):
             raise ValueError(f"modulation must be 'none' or 'paper', not {modulation!r}")
         self.share, self.temperature, self.modulation = share, temperature, modulation

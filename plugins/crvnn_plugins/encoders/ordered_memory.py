@@ -14,7 +14,7 @@ slots from there to the top are computed and kept in memory.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from attrs import frozen
@@ -23,6 +23,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F  # noqa: N812 - the name that torch's own documentation uses
 
 from crvnn_core import Encoder, Encoding, checked_lengths
+from crvnn_core.annotations import Probability, Range, check_ranges
 from crvnn_plugins.encoders.sequential import packed
 from crvnn_plugins.layers import needs_torch_layers
 
@@ -61,12 +62,15 @@ class OrderedMemory(Encoder):
 
     live_settings = ("slots", "cutoff")
 
-    def __init__(self, width: int, slots: int = 21, dropout: float = 0.0, cutoff: float = 1e-5) -> None:
+    @check_ranges
+    def __init__(
+        self,
+        width: int,
+        slots: Annotated[int, Range(ge=2)] = 21,
+        dropout: Probability = 0.0,
+        cutoff: Annotated[float, Range(ge=0, lt=1)] = 1e-5,
+    ) -> None:
         super().__init__(width)
-        if slots < 2:
-            raise ValueError(f"slots must be at least 2, got {slots}")
-        if not 0 <= cutoff < 1:
-            raise ValueError(f"cutoff must be at least 0 and below 1, got {cutoff}")
         self.slots, self.cutoff = slots, cutoff
         self.token_map = nn.Linear(width, width)
         self.query, self.query_norm = nn.Linear(width, width), nn.LayerNorm(width)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from crvnn_core import Encoder, Encoding, checked_lengths
+from crvnn_core.annotations import Count, Probability, check_ranges
 from crvnn_core.precision import at_least_float32
 
 
@@ -29,10 +30,9 @@ class LSTMEncoder(Encoder):
 
     live_settings = ()
 
-    def __init__(self, width: int, layers: int = 1, dropout: float = 0.0) -> None:
+    @check_ranges
+    def __init__(self, width: int, layers: Count = 1, dropout: Probability = 0.0) -> None:
         super().__init__(width)
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, got {layers}")
         if dropout and layers == 1:
             raise ValueError(
                 f"dropout is applied between layers, so it needs at least 2; got {dropout} with 1 layer"
@@ -75,11 +75,10 @@ class TransformerEncoder(Encoder):
 
     live_settings = ()
 
-    def __init__(self, width: int, layers: int = 2, heads: int = 4, dropout: float = 0.0) -> None:
+    @check_ranges
+    def __init__(self, width: int, layers: Count = 2, heads: Count = 4, dropout: Probability = 0.0) -> None:
         super().__init__(width)
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, got {layers}")
-        if heads < 1 or width % heads:
+        if width % heads:
             raise ValueError(f"heads must divide the width, which is {width}; got {heads}")
         layer = nn.TransformerEncoderLayer(
             width, heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True

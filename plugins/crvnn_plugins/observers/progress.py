@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crvnn_core import Observer
+from crvnn_core.annotations import Count, Weight, check_ranges
 from crvnn_core.progress import in_notebook
 from crvnn_plugins.observers.displays import Display, Lines, NotebookBar, TerminalBar
 
@@ -32,11 +33,8 @@ class Progress(Observer):
     :param seconds: print another line after so many seconds without one, also during an evaluation; 0 for never.
     """
 
-    def __init__(self, lines: int = 10, seconds: float = 30.0) -> None:
-        if lines < 1:
-            raise ValueError(f"lines must be at least 1, not {lines}")
-        if seconds < 0:
-            raise ValueError(f"seconds must be at least 0, not {seconds}")
+    @check_ranges
+    def __init__(self, lines: Count = 10, seconds: Weight = 30.0) -> None:
         self.lines, self.seconds = lines, seconds
         self._display: Display | None = None
         self._step = self._steps = 0  # the current one, and the last one of the stage

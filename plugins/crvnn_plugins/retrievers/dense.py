@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from crvnn_core import MatrixNeighbourhood, Neighbourhood, Retriever
+from crvnn_core.annotations import Weight, check_ranges
 from crvnn_core.precision import at_least_float32, wide
 from crvnn_plugins.retrievers.prefix_sums import prefix_sums
 
@@ -27,7 +28,8 @@ class LogSpaceDense(Retriever):
     :param guard: added to 1 - e, so that the logarithm stays finite.
     """
 
-    def __init__(self, guard: float = 1e-8) -> None:
+    @check_ranges
+    def __init__(self, guard: Weight = 1e-8) -> None:
         super().__init__()
         self.guard = guard
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from crvnn_core import Neighbourhood, Retriever
+from crvnn_core.annotations import CountOrZero, check_ranges
 from crvnn_core.engine.neighbourhoods import IdentityCache
 from crvnn_core.kernels import operation
 from crvnn_plugins.native import PARTS
@@ -42,14 +43,13 @@ class Adhoc(Retriever):
 
     live_settings = ()  # both change the computation, not its result
 
+    @check_ranges
     def __init__(
-        self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto", small: int = 448
+        self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto", small: CountOrZero = 448
     ) -> None:
         super().__init__()
         if accumulate not in ("auto", "float64", "float32-pairs"):
             raise ValueError(f"accumulate must be 'auto', 'float64' or 'float32-pairs', not {accumulate!r}")
-        if small < 0:
-            raise ValueError(f"small cannot be negative, got {small}")
         self.accumulate, self.small = accumulate, small
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core import Neighbourhood, Retriever
+from crvnn_core.annotations import Weight, check_ranges
 from crvnn_core.engine.neighbourhoods import apply_to_columns
 from crvnn_core.precision import wide
 from crvnn_plugins.retrievers.dense import LogSpaceDense
@@ -21,7 +22,8 @@ class LogSpace(Retriever):
     :param guard: added to 1 - e, so that the logarithm of the dense form stays finite.
     """
 
-    def __init__(self, guard: float = 1e-8) -> None:
+    @check_ranges
+    def __init__(self, guard: Weight = 1e-8) -> None:
         super().__init__()
         self.guard = guard
 

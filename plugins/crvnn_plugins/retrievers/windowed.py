@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core import Neighbourhood, Retriever
+from crvnn_core.annotations import Count, check_ranges
 from crvnn_core.engine.neighbourhoods import apply_to_columns
 
 
@@ -19,10 +20,9 @@ class Windowed(Retriever):
     :param form: the relaxation within the window, ``adhoc`` (Eq. 5) or ``log-space`` (Eq. 6).
     """
 
-    def __init__(self, k: int = 16, form: Literal["adhoc", "log-space"] = "adhoc") -> None:
+    @check_ranges
+    def __init__(self, k: Count = 16, form: Literal["adhoc", "log-space"] = "adhoc") -> None:
         super().__init__()
-        if k < 1:
-            raise ValueError(f"k must be at least 1, not {k}")
         if form not in ("adhoc", "log-space"):
             raise ValueError(f"form must be 'adhoc' or 'log-space', not {form!r}")
         self.k, self.form = k, form

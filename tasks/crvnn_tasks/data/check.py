@@ -26,7 +26,7 @@ def task_of(offer: Offer, directory: Path | None, sets: Sequence[str]) -> FileTa
 
     from crvnn_core.errors import CrvnnError
     from crvnn_core.host.description import with_parameters
-    from crvnn_core.spec.resolve import settings_of
+    from crvnn_core.spec.reader import settings_of
     from crvnn_tasks.rows import FileTask
 
     name = offer.component.name

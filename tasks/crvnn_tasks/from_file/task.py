@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from attrs import frozen
 
 from crvnn_core import Example, FilePath, InputError, InputRow
+from crvnn_core.annotations import Count, Range, check_ranges
 from crvnn_core.errors import nearest
 from crvnn_tasks.from_file.tables import table_rows
 from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens
@@ -62,6 +63,7 @@ class FromFile(FileTask):
     :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
     """
 
+    @check_ranges
     def __init__(
         self,
         train: FilePath,
@@ -72,8 +74,8 @@ class FromFile(FileTask):
         format: Literal["auto", "csv", "tsv", "jsonl"] = "auto",
         tokens: TokenKind = "words",
         lower: bool = True,
-        min_count: int = 1,
-        dev_share: float = 0.1,
+        min_count: Count = 1,
+        dev_share: Annotated[float, Range(ge=0, lt=1)] = 0.1,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         super().__init__("", bad_rows)
@@ -95,10 +97,6 @@ class FromFile(FileTask):
             raise ValueError(f'text must name one column, as in ["text"], or two, not {list(self.text)}')
         if not self.label or self.label in self.text:
             raise ValueError(f"label must name a column other than that of the text, not '{self.label}'")
-        if self.min_count < 1:
-            raise ValueError(f"min_count must be at least 1, not {self.min_count}")
-        if not 0 <= self.dev_share < 1:
-            raise ValueError(f"dev_share must be at least 0 and less than 1, not {self.dev_share}")
 
     @cached_property
     def classes(self) -> Sequence[str]:  # type: ignore[override]

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import attrs
 from torch import nn
 
 from crvnn_core import Example, FilePath, Head, InputError
+from crvnn_core.annotations import Count, CountOrZero, Range, check_ranges
 from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.listops.language import (
@@ -33,6 +34,9 @@ __all__ = ["DIGITS", "OPERATORS", "ListOps", "evaluate", "split_of"]
 
 _TRAIN = ("train_d20s.tsv", "train_d20s.tsv.gz")
 _RANGES = (10, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # the last length of each bucket
+
+#: A whole number of at least 2.
+_TwoOrMore = Annotated[int, Range(ge=2)]
 
 
 class ListOps(FileTask):
@@ -68,26 +72,25 @@ class ListOps(FileTask):
     }
     source = "https://github.com/nyu-mll/spinn/tree/listops-release/python/spinn/data/listops"
 
+    @check_ranges
     def __init__(
         self,
         directory: FilePath = "",
-        rows: int = 90_000,
-        held_out: int = 1000,
+        rows: Count = 90_000,
+        held_out: Count = 1000,
         fresh: bool = True,
-        min_tokens: int = 0,
-        max_tokens: int = 100,
-        test_min_tokens: int = 0,
-        test_max_tokens: int = 0,
-        growing: list[int] = [],  # noqa: B006  (never mutated, and TOML has lists only)
-        max_depth: int = 20,
-        operator_probability: float = 0.25,
-        min_arguments: int = 2,
-        max_arguments: int = 5,
+        min_tokens: CountOrZero = 0,
+        max_tokens: CountOrZero = 100,
+        test_min_tokens: CountOrZero = 0,
+        test_max_tokens: CountOrZero = 0,
+        growing: list[Count] = [],  # noqa: B006  (never mutated, and TOML has lists only)
+        max_depth: _TwoOrMore = 20,
+        operator_probability: Annotated[float, Range(gt=0, lt=1)] = 0.25,
+        min_arguments: _TwoOrMore = 2,
+        max_arguments: _TwoOrMore = 5,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         super().__init__(directory, bad_rows)
-        if rows < 1 or held_out < 1:
-            raise ValueError(f"rows and held_out must be at least 1, not {rows} and {held_out}")
         self.generated = not directory
         self.count, self.held_out, self.fresh, self.growing = rows, held_out, fresh, tuple(growing)
         recipe = Recipe(

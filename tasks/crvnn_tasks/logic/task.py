@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from crvnn_core import Example, FilePath, InputError
+from crvnn_core.annotations import Count, Range, check_ranges
 from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.logic.language import (
@@ -65,22 +66,21 @@ class Logic(FileTask):
     arity = 2
     source = "github.com/yikangshen/Ordered-Neurons; 'crvnn data get logic --dir DIR' downloads it"
 
+    @check_ranges
     def __init__(
         self,
         directory: FilePath = "",
         setting: Literal["length", "A", "B", "C"] = "length",
-        train_operations: int = 6,
-        rows: int = 120_000,
-        held_out: int = 3000,
+        train_operations: Annotated[int, Range(ge=1, le=MOST_OPERATIONS)] = 6,
+        rows: Count = 120_000,
+        held_out: Count = 3000,
         fresh: bool = False,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         super().__init__(directory, bad_rows)
         most = MOST_OPERATIONS - (setting == "length")  # longer pairs must remain to test on
-        if not 1 <= train_operations <= most:
+        if train_operations > most:
             raise ValueError(f"train_operations must be between 1 and {most}, not {train_operations}")
-        if rows < 1 or held_out < 1:
-            raise ValueError(f"rows and held_out must be at least 1, not {rows} and {held_out}")
         self.generated, self.setting, self.train_operations = not directory, setting, train_operations
         self.count, self.held_out, self.fresh = rows, held_out, fresh
         self.longer = range(train_operations + 1, MOST_OPERATIONS + 1)

@@ -234,8 +234,8 @@ def test_a_trained_model_needs_no_data(write):
         ({"label": ""}, "label must name a column"),
         ({"label": "text"}, "label must name a column"),
         ({"min_count": 0}, "min_count must be at least 1"),
-        ({"dev_share": 1.0}, "dev_share must be at least 0 and less than 1"),
-        ({"dev_share": -0.1}, "dev_share must be at least 0 and less than 1"),
+        ({"dev_share": 1.0}, "dev_share must be at least 0 and below 1"),
+        ({"dev_share": -0.1}, "dev_share must be at least 0 and below 1"),
     ],
 )
 def test_invalid_settings_are_refused(settings, what):

@@ -101,10 +101,10 @@ def test_training_repeats_expressions_once_all_are_drawn_and_held_out_splits_end
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"rows": 0}, "rows and held_out must be at least 1, not 0"),
+        ({"rows": 0}, "rows must be at least 1, not 0"),
         ({"held_out": 0}, "held_out must be at least 1"),
         ({"max_tokens": 3}, "^max_tokens must be 0, or at least 4"),
-        ({"max_tokens": -1}, "^max_tokens must be 0, or at least 4"),
+        ({"max_tokens": -1}, "^max_tokens must be at least 0, not -1"),
         ({"min_tokens": 101}, r"^min_tokens must be 0, or at most max_tokens \(100\), not 101"),
         ({"min_tokens": -1}, "^min_tokens"),
         ({"test_max_tokens": 3}, "^test_max_tokens must be 0, or at least 4"),
@@ -119,9 +119,9 @@ def test_training_repeats_expressions_once_all_are_drawn_and_held_out_splits_end
         ({"min_tokens": 20, "growing": [12]}, "growing: 12 is not between"),
         ({"max_depth": 1}, "max_depth must be at least 2"),
         ({"min_arguments": 1}, "min_arguments must be at least 2"),
-        ({"max_arguments": 1}, "max_arguments must be at least min_arguments"),
-        ({"operator_probability": 0.0}, "operator_probability must be between 0 and 1"),
-        ({"operator_probability": 1.0}, "operator_probability must be between 0 and 1"),
+        ({"max_arguments": 2, "min_arguments": 3}, "max_arguments must be at least min_arguments"),
+        ({"operator_probability": 0.0}, "operator_probability must be above 0 and below 1"),
+        ({"operator_probability": 1.0}, "operator_probability must be above 0 and below 1"),
     ],
 )
 def test_invalid_settings_are_refused(settings, what):

@@ -85,11 +85,14 @@ def test_another_process_generates_the_same_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"train_operations": 0}, "train_operations must be between 1 and 11, not 0"),
+        ({"train_operations": 0}, "train_operations must be at least 1 and at most 12, not 0"),
         ({"train_operations": 12}, "train_operations must be between 1 and 11, not 12"),
-        ({"train_operations": 13, "setting": "A"}, "train_operations must be between 1 and 12, not 13"),
-        ({"rows": 0}, "rows and held_out must be at least 1"),
-        ({"held_out": 0}, "rows and held_out must be at least 1"),
+        (
+            {"train_operations": 13, "setting": "A"},
+            "train_operations must be at least 1 and at most 12, not 13",
+        ),
+        ({"rows": 0}, "rows must be at least 1"),
+        ({"held_out": 0}, "held_out must be at least 1"),
     ],
 )
 def test_invalid_settings_are_refused(settings, what):

@@ -1,10 +1,12 @@
 """The encoder itself."""
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from crvnn_core import Cell, Encoder, Encoding, Trace, checked_lengths
+from crvnn_core import Cell, Encoder, Encoding, Range, Trace, check_ranges, checked_lengths
 
 
 class EasyFirst(Encoder):
@@ -18,10 +20,9 @@ class EasyFirst(Encoder):
     hard_inference = True
     live_settings = ("temperature",)
 
-    def __init__(self, width: int, cell: Cell, temperature: float = 1.0) -> None:
+    @check_ranges
+    def __init__(self, width: int, cell: Cell, temperature: Annotated[float, Range(gt=0)] = 1.0) -> None:
         super().__init__(width)
-        if temperature <= 0:
-            raise ValueError(f"temperature must be above 0, not {temperature}")
         self.cell, self.temperature = cell, temperature
         self.score = nn.Linear(width, 1, bias=False)  # a bias would change no choice
 

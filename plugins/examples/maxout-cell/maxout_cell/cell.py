@@ -1,9 +1,11 @@
 """The cell itself."""
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 
-from crvnn_core import Cell
+from crvnn_core import Cell, Range, check_ranges
 
 
 class MaxoutCell(Cell):
@@ -12,10 +14,9 @@ class MaxoutCell(Cell):
     :param pieces: how many mixtures.
     """
 
-    def __init__(self, width: int, pieces: int = 3) -> None:
+    @check_ranges
+    def __init__(self, width: int, pieces: Annotated[int, Range(ge=1)] = 3) -> None:
         super().__init__(width)
-        if pieces < 1:
-            raise ValueError(f"pieces must be at least 1, not {pieces}")
         self.pieces = pieces
         self.leaf_map = nn.Linear(width, width)
         self.mixtures = nn.Linear(2 * width, pieces * width)

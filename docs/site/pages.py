@@ -117,7 +117,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         up = "../" * here.count("/")
         return f"{text}({up}{name}{mark}{anchor})"
 
-    return _LINK.sub(led, markdown)
+    # Pygments takes lines of "console" without a prompt for output, and greys them.
+    return re.sub(r"^```console$", "```bash", _LINK.sub(led, markdown), flags=re.MULTILINE)
 
 
 # The API reference.

@@ -101,7 +101,7 @@ def _setting_plot(dimension: Dimension, rows: Sequence[Row], findings: Findings)
         labels = [str(option.label) for option in dimension.options]
         slanted = sum(map(len, labels)) > 45
         horizontal = Axis(
-            dimension.name,
+            "",  # slanted labels need its place, and the caption says it
             -0.5,
             len(labels) - 0.5,
             format=lambda value: labels[round(value)],

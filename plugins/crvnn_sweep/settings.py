@@ -40,7 +40,7 @@ class Sweep:
     pruner: str = field(default="none", validator=one_of("none", "median", "halving"))
     #: Seed of the sampler.
     seed: int = field(default=0, validator=between(0, 2**31 - 1))
-    #: How often a trial is begun again whose process was killed.
+    #: How often a trial is continued whose process was killed.
     retries: int = field(default=3, validator=between(0))
     #: The settings that are searched, as they stand in the spec.
     space: Mapping[str, Any] = field(factory=dict)

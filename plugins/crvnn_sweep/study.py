@@ -72,7 +72,8 @@ class Study:
         """Begin the first trial that waits; ``None`` if there is none. Trials of dead workers wait again first."""
         state = self.optuna.trial.TrialState
         for lost in self.lost():
-            self.give_back(lost, f"its process ({lost.user_attrs.get('worker')}) ended without a result")
+            process = lost.user_attrs.get("worker", "unknown")
+            self.give_back(lost, f"its process ({process}) ended without a result", lost=True)
         with self.files.lock():  # SQLite has no row locks
             for waiting in self.study.get_trials(deepcopy=False, states=(state.WAITING,)):
                 number = self.trial_id(waiting.number)
@@ -87,22 +88,22 @@ class Study:
         running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
         return [trial for trial in running if not _is_alive(trial)]
 
-    def give_back(self, trial: FrozenTrial | Trial, why: str) -> None:
-        """End a trial that has no result, and let a copy of it wait; not if it was begun too often."""
+    def give_back(self, trial: FrozenTrial | Trial, why: str, *, lost: bool = False) -> None:
+        """End a trial that has no result, and let a copy of it wait; not if it was ``lost`` too often."""
         optuna, number = self.optuna, self.trial_id(trial.number)
         with (
             self.files.lock(),
             suppress(optuna.exceptions.UpdateFinishedTrialError),
         ):  # if another was quicker
             frozen = self.storage.get_trial(number)
-            begun = frozen.user_attrs.get("begun", 1)
-            often = begun > self.sweep.retries
-            note = {"error": f"{why}; begun {begun} times"} if often else {"continued": why}
+            losses = frozen.user_attrs.get("losses", 0) + lost
+            often = losses > self.sweep.retries
+            note = {"error": f"{why}, for the {losses}. time"} if often else {"continued": why}
             for key, value in note.items():
                 self.storage.set_trial_user_attr(number, key, value)
             self.storage.set_trial_state_values(number, state=optuna.trial.TrialState.FAIL)
             if not often:
-                self.study.add_trial(_copy(optuna, frozen, begun + 1))
+                self.study.add_trial(_copy(optuna, frozen, losses))
 
     def trial_id(self, number: int) -> int:
         """The database's id of a trial."""
@@ -152,9 +153,9 @@ class Study:
         return kinds[self.sweep.pruner]()  # type: ignore[no-any-return]
 
 
-def _copy(optuna: Any, trial: FrozenTrial, begun: int) -> FrozenTrial:
+def _copy(optuna: Any, trial: FrozenTrial, losses: int) -> FrozenTrial:
     """A trial with the same settings and intermediate values, which waits."""
-    kept = {"directory": trial.user_attrs["directory"], "begun": begun, "continues": trial.number}
+    kept = {"directory": trial.user_attrs["directory"], "losses": losses, "continues": trial.number}
     copied: FrozenTrial = optuna.trial.create_trial(
         state=optuna.trial.TrialState.WAITING,
         params=trial.params,

@@ -60,9 +60,12 @@ class DevelopmentReports(Observer):
 def work(study: Study, catalog: Catalog, tell: Tell) -> bool:
     """Train trials until none waits; false if it was interrupted."""
     with _terminating_as_interrupting():
-        while (trial := study.take()) is not None:
-            if not _Run(study, catalog, trial, tell).finish():
-                return False
+        try:
+            while (trial := study.take()) is not None:
+                if not _Run(study, catalog, trial, tell).finish():
+                    return False
+        except KeyboardInterrupt:  # between two trials
+            return False
     return True
 
 

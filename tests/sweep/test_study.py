@@ -101,7 +101,18 @@ def test_a_trial_that_is_lost_again_and_again_has_failed(small_catalog, tmp_path
     found = read_findings(study)
     assert states(study) == ["failed"] * 4
     assert "ended without a result" in found.rows[0].message
-    assert "begun 2 times" in found.rows[0].message
+    assert "for the 2. time" in found.rows[0].message
+    assert len(found.rows[0].retries) == 1
+
+
+def test_a_trial_may_be_interrupted_as_often_as_one_likes(small_catalog, tmp_path):
+    study = started(
+        small_catalog, tmp_path, '\n[sweep]\nretries = 0\n[sweep.space]\n"model.cell" = ["lstm"]\n'
+    )
+    for _ in range(3):
+        study.give_back(begin(study), "interrupted")
+    (row,) = read_findings(study).rows
+    assert (row.state, row.retries) == ("waiting", ("interrupted",) * 3)
 
 
 def test_two_workers_that_find_a_lost_trial_begin_it_again_once(small_catalog, tmp_path):
@@ -109,7 +120,7 @@ def test_two_workers_that_find_a_lost_trial_begin_it_again_once(small_catalog, t
     lost = begin(first, f"{socket.gethostname()}:{_ended_process()}")
     second = continue_sweep(tmp_path / "study", small_catalog)
     for study in (first, second):
-        study.give_back(lost, "lost")
+        study.give_back(lost, "lost", lost=True)
     assert sum("continues" in trial.user_attrs for trial in first.trials()) == 1
 
 

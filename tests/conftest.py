@@ -9,7 +9,7 @@ import torch
 from hypothesis import settings
 
 import small
-from crvnn_core import create_plugin_manager, load, read_catalog, train
+from crvnn_core import create_plugin_manager, load, read_catalog, read_spec, train, train_seeds
 from crvnn_core.host import manager as host
 from crvnn_core.kernels import in_use, without
 
@@ -61,6 +61,15 @@ def _trained(tmp_path_factory, *sets):
 def letters_run(tmp_path_factory):
     """A run directory of a model that knows its letters; to be copied before it is changed."""
     return _trained(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def seeds_run(tmp_path_factory, small_catalog):
+    """A directory with the runs of the seeds 3 to 5; to be copied before it is changed."""
+    path = tmp_path_factory.mktemp("seeds") / "run"
+    sets = [*small.SETTINGS, "training.steps=12", "training.evaluate_every=6", "seed=3"]
+    train_seeds(read_spec(small_catalog, sets=sets), path, seeds=3, catalog=small_catalog)
+    return path
 
 
 @pytest.fixture(scope="session")

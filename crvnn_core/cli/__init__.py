@@ -22,7 +22,7 @@ _COMMANDS = {
     "completion": "crvnn_core.cli.installation.completion:completion_command",
     "describe": "crvnn_core.cli.catalog:describe_command",
     "doctor": "crvnn_core.cli.installation.doctor:doctor_command",
-    "eval": "crvnn_core.cli.predict:eval_command",
+    "eval": "crvnn_core.cli.evaluation:eval_command",
     "list": "crvnn_core.cli.catalog:list_command",
     "native": "crvnn_core.cli.installation.native:native_command",
     "new": "crvnn_core.cli.new:new_command",

@@ -81,7 +81,6 @@ def parse_command(
 
     from crvnn_core.errors import CrvnnError, InputError
     from crvnn_core.inference.texts import as_text
-    from crvnn_core.inference.trained import load
     from crvnn_core.interfaces import Example
     from crvnn_core.trees.parsing import format_of, parse, write_parses
 
@@ -90,7 +89,7 @@ def parse_command(
         raise click.UsageError("--json prints everything; it goes with neither --format nor --out.")
     default = "terminal" if _on_terminal() else "brackets"
     chosen = form or (default if out is None else format_of(out))
-    trained = load(run, session.catalog, sets)
+    trained = session.load(run, sets)
     rows = read_inputs(texts, file, trained, lines=lines, skip=skip)
     try:
         with counting(len(rows), "parsing") as done:

@@ -1,4 +1,4 @@
-"""``crvnn eval`` and ``crvnn predict``: using what was trained."""
+"""``crvnn predict``: what a trained model says about texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from crvnn_core.cli.session import (
     pass_session,
     plugin_option,
     print_json,
-    print_results,
 )
 
 if TYPE_CHECKING:
@@ -74,52 +73,6 @@ def file_options(command: F) -> F:
     return command
 
 
-@click.command("eval")
-@click.argument("run", type=RUN)
-@data_option
-@split_option
-@task_option
-@hard_option
-@json_option
-@plugin_option
-@pass_session
-def eval_command(
-    session: Session,
-    run: str,
-    data: Path | None,
-    split: str | None,
-    sets: tuple[str, ...],
-    hard: bool,
-    as_json: bool,
-) -> None:
-    """Measure the model in the directory RUN (or an installed one, by name): accuracy in all and by group.
-
-    With --hard it is measured twice: with soft decisions, as it was trained, and with hard ones.
-
-    \b
-    Examples:
-      crvnn eval runs/first --split test
-      crvnn eval listops --data my-expressions.tsv --json
-      crvnn eval listops --hard
-    """
-    from crvnn_core.inference.trained import load
-
-    if data is not None and split is not None:
-        raise click.UsageError("give --data or --split, not both.")
-    trained = load(run, session.catalog, sets)
-    name = str(data) if data is not None else split or trained.task.splits[-1]
-    examples = trained.examples(path=data) if data is not None else trained.examples(name)
-    results = {}
-    for kind in (False, True) if hard else (False,):
-        with counting(len(examples), "evaluating hard decisions" if kind else "evaluating") as done:
-            results[f"{name}, hard" if kind else name] = trained.evaluate(examples, done, hard=kind)
-    if as_json:
-        soft, *other = (result.plain() for result in results.values())
-        print_json({"run": run, "data": name, **soft, **({"hard": other[0]} if other else {})})
-    else:
-        print_results(results)
-
-
 @click.command("predict")
 @click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
@@ -166,14 +119,13 @@ def predict_command(
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]" --hard --trees
     """
     from crvnn_core.inference.prediction_files import check_suffix, predict_rows, record, write_predictions
-    from crvnn_core.inference.trained import load
 
     expect_texts(texts, file, lines=lines, skip=skip)
     if out is not None:
         if as_json:
             raise click.UsageError("--json prints the predictions; it does not go with --out.")
         check_suffix(out)
-    trained = load(run, session.catalog, sets)
+    trained = session.load(run, sets)
     rows = read_inputs(texts, file, trained, lines=lines, skip=skip)
     with counting(len(rows), "predicting") as done:
         answers = predict_rows(trained, rows, done, hard=hard)

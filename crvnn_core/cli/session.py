@@ -17,6 +17,7 @@ from crvnn_core.progress import counting as counting  # for commands
 if TYPE_CHECKING:
     from crvnn_core.host.catalog import Catalog
     from crvnn_core.host.manager import Host
+    from crvnn_core.inference.trained import Trained
     from crvnn_core.training.evaluation import Result
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,6 +46,14 @@ class Session:
 
         return read_catalog(self.host)
 
+    def load(self, run: str, sets: Sequence[str] = ()) -> Trained:
+        """The trained model of a run; of a directory with several seeds the best, which is named on standard error."""
+        from crvnn_core.inference.trained import load
+
+        trained = load(run, self.catalog, sets)
+        announce_seed(run, trained)
+        return trained
+
     def commands(self, taken: Iterable[str]) -> dict[str, click.Command]:
         """The commands of the plug-ins."""
         from crvnn_core.host.catalog import read_commands
@@ -53,6 +62,14 @@ class Session:
 
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+def announce_seed(run: str, trained: Trained) -> None:
+    """Name on standard error the seed that was loaded from a directory with several."""
+    from crvnn_core.runs.seeds import announcement
+
+    if text := announcement(run, trained.directory):
+        click.echo(f"crvnn: {text}", err=True)
 
 
 def _add_files(ctx: click.Context, parameter: click.Parameter, value: tuple[Path, ...]) -> None:
@@ -117,9 +134,16 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     for row in rows:
         table.add_row(*row)
     console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:  # do not wrap lines in a pipe
-        console.width = max(console.width, 200)
+    console.width = terminal_width()
     console.print(table)
+
+
+def terminal_width() -> int:
+    """The columns of the terminal; at least 200 in a pipe, where lines are not to be wrapped."""
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal else max(console.width, 200)
 
 
 def print_results(results: Mapping[str, Result]) -> None:

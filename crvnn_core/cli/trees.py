@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,8 @@ def trees_command(
     tree is a convention. Beside them stand trees that need no model: left- and right-branching, balanced (a span of n
     tokens splits after ceil(n / 2)) and random (every split of a span has the same chance, from the whole downwards).
 
-    Several runs see the examples of the first one's task, and their agreement is the mean F1 of every two of them.
+    Several runs see the examples of the first one's task, and their agreement is the mean F1 of every two of them. A
+    directory of several seeds is as many runs, and has a line with their mean and standard deviation.
 
     \b
     Examples:
@@ -66,24 +67,35 @@ def trees_command(
       crvnn trees runs/seed-0 runs/seed-1 runs/seed-2 --split dev
       crvnn trees listops --data my-expressions.tsv --hard --json
     """
-    from crvnn_core.inference.trained import load
-    from crvnn_core.trees.evaluation import score_trees
+    from crvnn_core.inference.trained import load_seeds
+    from crvnn_core.trees.evaluation import score_trees, seed_spreads
 
     if data is not None and split is not None:
         raise click.UsageError("give --data or --split, not both.")
     if len(set(runs)) < len(runs):
         raise click.UsageError("the same run is there twice.")
-    models = {run: load(run, session.catalog, sets) for run in runs}
-    first = models[runs[0]]
+    groups = {run: load_seeds(run, session.catalog, sets) for run in runs}
+    names = {
+        run: {seed: run if seed is None else f"{run.rstrip('/')}/seed-{seed}" for seed in members}
+        for run, members in groups.items()
+    }
+    models = {names[run][seed]: model for run, members in groups.items() for seed, model in members.items()}
+    if len(models) < sum(map(len, groups.values())):
+        raise click.UsageError("the same run is there twice.")
+    first = next(iter(models.values()))
     name = str(data) if data is not None else split or first.task.splits[-1]
     rows = first.examples(path=data) if data is not None else first.examples(name, seed=seed)
     rows = rows[:examples]
     with counting(len(models) * len(rows) * (1 + hard), "parsing") as done:
         result = score_trees(models, rows, hard=hard, done=done)
+    seeds = {run: list(members.values()) for run, members in names.items() if None not in members}
     if as_json:
-        print_json({"runs": list(runs), "data": name, "examples": len(rows), **result.plain()})
+        spreads = {run: seed_spreads(result.scores, members) for run, members in seeds.items()}
+        facts = {"runs": list(models), "data": name, "examples": len(rows)}
+        print_json({**facts, **result.plain(), **({"seeds": spreads} if seeds else {})})
     else:
-        _show(result, runs, name, len(rows))
+        _show(result, list(models), name, len(rows))
+        _show_seeds(result, seeds)
 
 
 def _show(result: TreeScores, runs: Sequence[str], name: str, examples: int) -> None:
@@ -115,6 +127,21 @@ def _show_scores(scores: dict[str, Score]) -> None:
     ]
     heads = ["trees", *(_COLUMNS[key] for key in shown), "depth"]
     print_table(heads, table, right=range(1, len(heads)))
+
+
+def _show_seeds(result: TreeScores, seeds: Mapping[str, Sequence[str]]) -> None:
+    """Mean and standard deviation over the seeds of each directory."""
+    from crvnn_core.trees.evaluation import seed_spreads
+
+    for what, scores in (("", result.scores), (", hard", result.scores_hard)):
+        for run, members in seeds.items() if scores else ():
+            spreads = seed_spreads(scores, members)
+            listed = ", ".join(
+                f"{head} {100 * found['mean']:.1f} ± {100 * found['std']:.1f}"
+                for key, head in _COLUMNS.items()
+                if (found := spreads[key]) is not None
+            )
+            click.echo(f"{run}{what}, mean ± standard deviation of {len(members)} seeds (%): {listed}")
 
 
 def _percent(share: float | None, missing: str = "nothing to compare") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import torch
 from attrs import evolve, field, frozen
 from torch import Tensor
 
-from crvnn_core.errors import CrvnnError, InputError, SpecError
+from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.inference.model import Model, expect_hard_inference
@@ -22,10 +21,10 @@ from crvnn_core.interfaces import Example, Task
 from crvnn_core.notebook import Shown
 from crvnn_core.progress import shown
 from crvnn_core.runs.directory import RunDirectory, find_run
+from crvnn_core.runs.run_spec import read_run_spec
+from crvnn_core.runs.seeds import best_seed, holds_seeds, trained_seeds
 from crvnn_core.spec import RunSpec
 from crvnn_core.spec.assembly import assemble
-from crvnn_core.spec.layers import override, read_toml
-from crvnn_core.spec.resolve import resolve
 from crvnn_core.training.data import checked, split_examples
 from crvnn_core.training.evaluation import Result, Results, evaluate
 from crvnn_core.training.memory import TOKEN_BUDGET, grouped
@@ -255,10 +254,31 @@ class Trained(Shown):
 def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()) -> Trained:
     """Load the model in a run directory, or one that a plug-in offers, by its name; no training data is needed.
 
+    Of a directory with several seeds it is the model that is best on the development split; ``directory`` says which.
+
     :param sets: ``task.key=value`` texts that change the task's settings: where its data is now, say.
     """
     catalog = catalog or read_catalog(create_plugin_manager())
     directory = find_run(run, catalog)
+    return _load(best_seed(directory).directory if holds_seeds(directory) else directory, catalog, sets)
+
+
+def load_seeds(
+    run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()
+) -> dict[int | None, Trained]:
+    """Load the models of a directory with several seeds, by seed; of any other run, its model under ``None``.
+
+    Only seeds that were trained to the end are loaded, unless there is none.
+
+    :param sets: ``task.key=value`` texts that change the task's settings.
+    """
+    catalog = catalog or read_catalog(create_plugin_manager())
+    directory = find_run(run, catalog)
+    members = trained_seeds(directory) if holds_seeds(directory) else {None: directory}
+    return {seed: _load(member, catalog, sets) for seed, member in members.items()}
+
+
+def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Trained:
     spec = read_run_spec(directory, catalog, sets)
     assembly = assemble(spec, catalog, directory.read_lexicon())
     if not directory.weights.exists():
@@ -267,24 +287,3 @@ def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = 
     packages = sorted({str(offer.source) for offer in assembly.offers.values()})
     results = read_results(directory)
     return Trained(spec, assembly.task, assembly.model.eval(), results, directory, tuple(packages))
-
-
-def read_run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:
-    """The spec of a run, in its last stage; how it was trained is left out, since what trained it need not be here."""
-    directory.check_spec()
-    layers = []
-    for data, origins, origin in read_toml(directory.spec):
-        kept = copy.deepcopy(data)
-        kept.pop("training", None)
-        stages = kept.pop("stages", [])
-        layers.append((kept, origins, origin))
-        for stage in stages[-1:]:
-            layers.append(({key: stage[key] for key in ("task", "model") if key in stage}, {}, origin))
-    for text in sets:
-        data, origin = override(text)
-        if list(data) != ["task"]:
-            raise SpecError(
-                [origin.problem((), "only the task's settings can change, as task.directory=data")]
-            )
-        layers.append((data, {}, origin))
-    return resolve(catalog, layers)

@@ -1,4 +1,4 @@
-"""Accuracy, loss and depth of a model on examples, in all and by group."""
+"""Accuracy, loss and depth of a model on examples, in all and by group, and its confusion of classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, InputError
@@ -16,6 +16,7 @@ from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.notebook import Shown
 from crvnn_core.precision import at_least_float32
+from crvnn_core.runs.classification import Classification
 from crvnn_core.runs.records import natural_order
 from crvnn_core.training.data import collate, example_length
 from crvnn_core.training.memory import TOKEN_BUDGET, free_memory, out_of_memory, within_budget
@@ -41,10 +42,16 @@ class Result(Shown):
 
     total: Score
     buckets: dict[str, Score]
+    #: The confusion matrix with precision, recall and F1 of each class; ``None`` where only scores were kept.
+    classification: Classification | None = field(default=None, repr=False, eq=False)
 
     def plain(self) -> dict[str, Any]:
-        """For JSON, which has no NaN: ``None`` in place of a number that is not finite."""
-        return asdict(self, value_serializer=lambda _, __, value: value if _is_plain(value) else None)
+        """The scores for JSON, which has no NaN: ``None`` in place of a number that is not finite."""
+        return asdict(
+            self,
+            filter=lambda attribute, _: attribute.name != "classification",
+            value_serializer=lambda _, __, value: value if _is_plain(value) else None,
+        )
 
 
 class Results(dict[str, Result], Shown):
@@ -78,7 +85,7 @@ def evaluate(
     if not examples:
         raise InputError("there are no examples to evaluate")
     device = model.embed.weight.device
-    facts = torch.zeros(len(examples), 3, dtype=torch.float64)  # loss, right, steps of each
+    facts = torch.zeros(len(examples), 4, dtype=torch.float64)  # loss, right, steps, prediction of each
     by_length = sorted(range(len(examples)), key=lambda i: example_length(examples[i]))
     if device.type == "cpu" or not tokens:
         tokens = min(tokens or TOKEN_BUDGET, TOKEN_BUDGET)
@@ -94,11 +101,14 @@ def evaluate(
         model.train(was_training)
     if gather is not None:
         facts = gather(facts.to(device)).cpu()
+    scored, predicted = facts[:, :3].contiguous(), facts[:, 3].long().tolist()
     groups: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
         groups.setdefault(task.bucket(example), []).append(number)
     named = sorted((name for name in groups if name), key=natural_order)
-    return Result(_score(facts), {name: _score(facts[groups[name]]) for name in named})
+    buckets = {name: _score(scored[groups[name]]) for name in named}
+    gold = (int(example.label) for example in examples)
+    return Result(_score(scored), buckets, Classification.count(task.classes, gold, predicted))
 
 
 def _groups(examples: Sequence[Example], chosen: Sequence[int], tokens: int) -> list[list[int]]:
@@ -116,9 +126,10 @@ def _facts(model: Model, examples: Sequence[Example], device: torch.device, hard
     output = model(batch, hard=hard)
     logits = at_least_float32(output.logits)
     losses = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none")
-    right = logits.argmax(-1) == batch.labels
+    predicted = logits.argmax(-1)
     steps = torch.stack([encoding.steps for encoding in output.encodings]).float().mean(0)
-    return torch.stack([losses.float(), right.float(), steps], 1).cpu().double()
+    right = (predicted == batch.labels).float()
+    return torch.stack([losses.float(), right, steps, predicted.float()], 1).cpu().double()
 
 
 def _facts_that_fit(model: Model, examples: Sequence[Example], device: torch.device, hard: bool) -> Tensor:

@@ -86,6 +86,18 @@ def _records(run: RunDirectory) -> list[Path]:
     return [run.environment, run.metrics, run.results, run.path / "MODEL.md", run.spec]
 
 
+def write_results(
+    run: RunDirectory, results: Mapping[str, Result], development: str, facts: Mapping[str, Any]
+) -> None:
+    """Write the results of a run.
+
+    :param development: the name of the development split; empty if there is none.
+    :param facts: what else is known: seed and step.
+    """
+    splits = {split: result.plain() for split, result in results.items()}
+    run.write_json(run.results, {**facts, "development": development, "splits": splits})
+
+
 def read_results(run: RunDirectory) -> Results:
     """The results in a run directory; empty if training has not ended."""
     if not run.results.exists():

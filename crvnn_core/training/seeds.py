@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from crvnn_core.errors import CrvnnError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
+from crvnn_core.runs.seeds import spread as spread
 from crvnn_core.spec import RunSpec, flatten, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
@@ -142,16 +142,6 @@ def new_directory(name: str, parent: Path = Path("runs")) -> Path:
     """The first of ``runs/NAME``, ``runs/NAME-2``, ... that does not exist."""
     numbered = (parent / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
     return next(path for path in numbered if not path.exists())
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Mean, median, minimum and standard deviation (of a sample)."""
-    return {
-        "mean": statistics.mean(values),
-        "median": statistics.median(values),
-        "min": min(values),
-        "std": statistics.stdev(values) if len(values) > 1 else 0.0,
-    }
 
 
 def _train_all(

@@ -25,7 +25,7 @@ from crvnn_core.training.devices import Interruption, launched, read_by_first, s
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
 from crvnn_core.training.progress import Position
-from crvnn_core.training.run import Outcome, create_run, last_state, save_checkpoint
+from crvnn_core.training.run import Outcome, create_run, last_state, save_checkpoint, write_results
 from crvnn_core.training.stages import (
     announcement,
     carry_optimizer_state,
@@ -234,11 +234,8 @@ class Trainer:
         for name in splits:
             results[name] = self._evaluate(name, list(split_examples(self.task, name, 0)))
             if self.directory is not None and self.fabric.is_global_zero:
-                plain = {split: result.plain() for split, result in results.items()}
-                self.directory.write_json(
-                    self.directory.results,
-                    {"seed": self.assembly.spec.seed, "step": self.position.best_step, "splits": plain},
-                )
+                facts = {"seed": self.assembly.spec.seed, "step": self.position.best_step}
+                write_results(self.directory, results, development_split(self.task), facts)
         return results
 
     def _best_weights(self) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from attrs import asdict, field, frozen
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.notebook import Shown
+from crvnn_core.runs.seeds import spread
 from crvnn_core.trees.baselines import BASELINES
 from crvnn_core.trees.scoring import Score, agreement, gold_sentences, score
 
@@ -88,6 +89,19 @@ def score_trees(
         agreement=agreement(list(soft.values())),
         agreement_hard=agreement(list(hardened.values())),
     )
+
+
+def seed_spreads(scores: Mapping[str, Score], runs: Sequence[str]) -> dict[str, dict[str, float] | None]:
+    """Mean, median, minimum and standard deviation of each score over runs of different seeds.
+
+    :param scores: by run, as in ``TreeScores``.
+    :param runs: the names of the runs; ``None`` for a score that none of them has.
+    """
+    values = {
+        key: [value for run in runs if run in scores and (value := getattr(scores[run], key)) is not None]
+        for key in ("f1", "corpus_f1", "exact", "constituents", "depth")
+    }
+    return {key: spread(found) if found else None for key, found in values.items()}
 
 
 def _trees(

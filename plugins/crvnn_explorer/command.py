@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.session import Session, pass_session, plugin_option
+from crvnn_core.cli.session import Session, announce_seed, pass_session, plugin_option
 from crvnn_core.errors import CrvnnError
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def explore(session: Session, runs: tuple[str, ...], port: int, host: str, show:
         from crvnn_explorer.models import Explorer
 
         explorer = Explorer.load(dict.fromkeys(runs), session.catalog)
+        for run, trained in explorer.runs.items():
+            announce_seed(run, trained)
         _serve(explorer, sock, host, show)
 
 

@@ -11,7 +11,8 @@ from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameErro
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.inference.trained import Trained, load
 from crvnn_core.interfaces import Example
-from crvnn_core.runs.records import Variant
+from crvnn_core.runs.records import Record, Variant
+from crvnn_core.runs.seeds import development_accuracy
 from crvnn_core.training.data import example_length
 from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
 
@@ -33,7 +34,7 @@ class Prediction:
 
 @frozen
 class VariantModel:
-    """The model of a variant's first run that has weights, and its predictions."""
+    """The model of a variant's best run, and its predictions."""
 
     variant: Variant
     trained: Trained | None = field(default=None, repr=False)
@@ -42,14 +43,21 @@ class VariantModel:
     problem: str = ""
 
 
+def best_run(variant: Variant) -> Record:
+    """The run with the highest accuracy on the development split; the first that has weights, if none has one."""
+    runs = [run for run in variant.runs if run.directory.weights.exists()] or list(variant.runs)
+    known = {run.name: found[1] for run in runs if (found := development_accuracy(run.directory)) is not None}
+    return max(runs, key=lambda run: known.get(run.name, -1.0))
+
+
 def load_model(variant: Variant, catalog: Catalog, sets: Sequence[str]) -> VariantModel:
     """The model of a variant, or the problem that prevented loading it.
 
     :param sets: settings of the task, as ``--set`` takes them; a mistake in one is an error.
     """
-    runs = [run for run in variant.runs if run.directory.weights.exists()] or variant.runs
+    run = best_run(variant)
     try:
-        return VariantModel(variant, load(runs[0].directory.path, catalog, sets))
+        return VariantModel(variant, load(run.directory.path, catalog, sets))
     except UnknownNameError:
         raise
     except SpecError as error:

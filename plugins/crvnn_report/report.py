@@ -13,7 +13,7 @@ from crvnn_core.inference.trained import Trained
 from crvnn_core.runs.records import Variant, check_one_task, read_runs, variants
 from crvnn_report.curves import Curve, read_curves
 from crvnn_report.inputs import Input, check_texts, inspect_input
-from crvnn_report.models import VariantModel, check_classes, load_model, predict
+from crvnn_report.models import VariantModel, best_run, check_classes, load_model, predict
 from crvnn_report.samples import Sample, choose_examples, draw_sample, example_text
 
 #: Opens a progress bar of a length and a label; the function it gives advances the bar.
@@ -79,6 +79,12 @@ def collect_report(
     found, remarks = variants(records)
     remarks += [f"{record.no_results}." for record in records if record.no_results]
     models = [load_model(variant, catalog, sets) for variant in found]
+    remarks += [
+        f"{variant.name}: predictions and trees are those of {best_run(variant).name}, the best of "
+        f"{variant.seeds} seeds on the development split."
+        for variant in found
+        if variant.seeds > 1
+    ]
     check_classes(models)
     first = next((model.trained for model in models if model.trained is not None), None)
     if first is None:

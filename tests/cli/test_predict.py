@@ -1,4 +1,4 @@
-"""``crvnn eval`` and ``predict``: what they print, and with which exit code."""
+"""``crvnn predict``: what it prints and writes, and with which exit code."""
 
 import csv
 import gzip
@@ -12,52 +12,6 @@ from crvnn_core import assemble, load, read_spec, train
 from small import PLUGIN, SETTINGS, leaves
 
 pytestmark = pytest.mark.usefixtures("here")
-
-
-def test_a_model_is_evaluated_on_its_last_split(letters_run):
-    result = run("eval", letters_run, "--plugin", PLUGIN)
-    rows = [line.split() for line in result.stdout.splitlines()]
-    assert rows[0][:3] == ["split", "group", "examples"]
-    assert rows[1][:3] == ["test", "all", "20"]
-    assert [row[1] for row in rows[2:]] == ["1", "2", "3", "4"]
-    found = json.loads((letters_run / "results.json").read_text())["splits"]["test"]["total"]
-    assert rows[1][3] == f"{100 * found['accuracy']:.1f}"
-
-
-def test_an_evaluation_can_be_printed_as_json(letters_run):
-    found = json.loads(run("eval", letters_run, "--plugin", PLUGIN, "--split", "dev", "--json").stdout)
-    written = json.loads((letters_run / "results.json").read_text())["splits"]["dev"]
-    assert (found["run"], found["data"]) == (str(letters_run), "dev")
-    assert found["total"] == pytest.approx(written["total"], abs=1e-6)
-    assert list(found["buckets"]) == list(written["buckets"])
-
-
-def test_a_model_is_evaluated_on_a_file(letters_run, here):
-    (here / "mine.tsv").write_text("yes\ta b\nno\tc d\nyes\tb\n")
-    found = json.loads(run("eval", letters_run, "--plugin", PLUGIN, "--data", "mine.tsv", "--json").stdout)
-    assert found["data"] == "mine.tsv"
-    assert found["total"]["examples"] == 3
-    assert {name: score["examples"] for name, score in found["buckets"].items()} == {"1": 1, "2": 2}
-    (here / "mine.tsv").write_text("yes\ta b\nperhaps\tc d\n")
-    result = run("eval", letters_run, "--plugin", PLUGIN, "--data", "mine.tsv", code=2)
-    assert result.stderr.strip() == "crvnn: mine.tsv:2: expected a label, a tab and letters"
-
-
-def test_settings_of_the_task_may_change_in_an_evaluation(letters_run):
-    args = ("eval", letters_run, "--plugin", PLUGIN, "--split", "train", "--json")
-    assert json.loads(run(*args, "--set", "task.rows=11").stdout)["total"]["examples"] == 11
-    assert "only the task's settings can change" in run(*args, "--set", "model.width=3", code=2).stderr
-
-
-def test_a_file_and_a_split_are_not_evaluated_at_once(letters_run):
-    result = run("eval", letters_run, "--plugin", PLUGIN, "--data", "x", "--split", "dev", code=2)
-    assert "give --data or --split, not both." in result.stderr
-
-
-def test_an_unknown_split_or_run_is_one_clear_message(letters_run):
-    result = run("eval", letters_run, "--plugin", PLUGIN, "--split", "devv", code=2)
-    assert result.stderr.startswith("crvnn: no split is called 'devv'. Did you mean 'dev'?")
-    assert "nowhere: there is no such run directory" in run("eval", "nowhere", code=2).stderr
 
 
 def test_each_text_has_a_line_with_its_label(letters_run, small_catalog):

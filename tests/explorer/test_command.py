@@ -98,3 +98,10 @@ def test_help_needs_neither_torch_nor_the_extra():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "--port" in done.stdout
+
+
+def test_of_several_seeds_the_best_is_explored_and_named(seeds_run, monkeypatch):
+    monkeypatch.setattr(command, "_serve", lambda *_: None)
+    result = run("explore", seeds_run, "--plugin", small.PLUGIN, "--port", 0)
+    assert f"crvnn: {seeds_run}: using seed-" in result.stderr
+    assert "the best of 3 seeds on 'dev'" in result.stderr

@@ -372,7 +372,7 @@ def test_a_directory_goes_before_a_model_of_the_same_name(letters_run, tmp_path,
 
 def test_installed_models_are_named_when_a_run_is_not_found(letters_run):
     with pytest.raises(
-        CrvnnError, match=r"spelbound: there is no such run directory\..*installed: .*spellbound"
+        CrvnnError, match=r"spelbound: there is no such run directory.*installed: .*spellbound"
     ):
         load("spelbound", offering(letters_run))
 

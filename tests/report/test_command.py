@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from calling import run
+from crvnn_core import load
 from reporting import Outline
 from small import PLUGIN
 
@@ -49,3 +50,13 @@ def test_an_installed_model_is_reported_on_by_its_name(tmp_path):
     outline = Outline(out.read_text(encoding="utf-8"))
     assert "99.95%" in outline.section("overview")
     assert "30 of the 2,000 examples of test." in outline.section("confusion")
+
+
+def test_of_several_seeds_the_best_predicts_and_is_named(seeds_run, small_catalog, tmp_path):
+    out = tmp_path / "report.html"
+    best = load(seeds_run, small_catalog).directory.path.name
+    assert best != "seed-3"  # or the first would do
+    args = ("--examples", 4, "--trees", 1, "--split", "dev", "--out", out, "--plugin", PLUGIN)
+    said = f"those of {seeds_run}/{best}, the best of 3 seeds on the development split."
+    assert said in run("report", seeds_run, *args).stderr
+    assert said in out.read_text(encoding="utf-8")

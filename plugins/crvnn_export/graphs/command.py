@@ -44,11 +44,10 @@ def export_command(
       crvnn export runs/first --to pt2
     """
     from crvnn_core.downloads.progress import format_bytes
-    from crvnn_core.inference.trained import load
     from crvnn_export.graphs.classifier import Exportable
     from crvnn_export.graphs.formats import export
 
-    exportable = Exportable.of(load(run, session.catalog), session.catalog, hard=hard, depth=depth)
+    exportable = Exportable.of(session.load(run), session.catalog, hard=hard, depth=depth)
     out = out or Path(f"{Path(run.partition('#')[0]).stem}.{form}")
     written = export(exportable, form, out)
     if as_json:

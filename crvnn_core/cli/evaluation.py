@@ -1,0 +1,227 @@
+"""``crvnn eval``: accuracy, macro F1, the scores of each class, and the confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from crvnn_core.cli.names import RUN
+from crvnn_core.cli.predict import data_option, hard_option, split_option, task_option
+from crvnn_core.cli.session import (
+    Session,
+    counting,
+    json_option,
+    pass_session,
+    plugin_option,
+    print_json,
+    print_results,
+    print_table,
+    terminal_width,
+)
+
+if TYPE_CHECKING:
+    from crvnn_core.runs.classification import Classification, ClassScore
+    from crvnn_core.runs.seeds import SeedResults
+    from crvnn_core.training.evaluation import Result
+
+_MOST_CLASSES = 20  # classes up to which all are shown
+_MOST_NAMES = 10  # classes that are named as absent or never predicted
+_MOST_CONFUSIONS = 10  # pairs of classes that are shown in place of a matrix that is too wide
+
+
+@click.command("eval")
+@click.argument("run", type=RUN)
+@data_option
+@split_option
+@task_option
+@hard_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.csv",
+    help="Write tables as well: FILE.csv (groups), FILE-classes.csv and FILE-confusion.csv.",
+)
+@json_option
+@plugin_option
+@pass_session
+def eval_command(
+    session: Session,
+    run: str,
+    data: Path | None,
+    split: str | None,
+    sets: tuple[str, ...],
+    hard: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure the model in the directory RUN (or an installed one, by name).
+
+    Accuracy is reported in all and by the task's groups; precision, recall and F1 for each class; macro F1 is the mean
+    F1 of the classes that occur or are predicted; the confusion matrix has a row for each gold class. A directory of
+    several seeds is measured as a whole: mean and standard deviation over its seeds.
+
+    With --hard it is measured twice: with soft decisions, as it was trained, and with hard ones.
+
+    \b
+    Examples:
+      crvnn eval runs/first --split test
+      crvnn eval listops --data my-expressions.tsv --json
+      crvnn eval runs/five-seeds --split test --out results.csv
+      crvnn eval listops --hard
+    """
+    from crvnn_core.inference.trained import load_seeds
+    from crvnn_core.runs.evaluation_tables import check_suffix, write_tables
+
+    if data is not None and split is not None:
+        raise click.UsageError("give --data or --split, not both.")
+    if out is not None:
+        check_suffix(out)
+    models = load_seeds(run, session.catalog, sets)
+    first = next(iter(models.values()))
+    name = str(data) if data is not None else split or first.task.splits[-1]
+    examples = first.examples(path=data) if data is not None else first.examples(name)
+    results: dict[str, dict[int | None, Result]] = {}
+    for kind in ("soft", "hard") if hard else ("soft",):
+        with counting(len(models) * len(examples), f"evaluating {kind} decisions") as done:
+            results[kind] = {
+                seed: trained.evaluate(examples, done, hard=kind == "hard")
+                for seed, trained in models.items()
+            }
+    if as_json:
+        print_json({"run": run, "data": name, **_plain(results)})
+    else:
+        _show(name, results)
+    if out is not None:
+        members = {seed: run if seed is None else f"{run.rstrip('/')}/seed-{seed}" for seed in models}
+        rows = {
+            (members[seed], name, kind): result
+            for kind, found in results.items()
+            for seed, result in found.items()
+        }
+        click.echo(f"wrote {', '.join(map(str, write_tables(out, rows)))}", err=True)
+
+
+def _plain(results: Mapping[str, Mapping[int | None, Result]]) -> dict[str, Any]:
+    from crvnn_core.runs.seeds import SeedResults, plain_result
+
+    plain = {
+        kind: plain_result(found[None]) if None in found else SeedResults(found).plain()
+        for kind, found in results.items()
+    }
+    return {**plain.pop("soft"), **plain}
+
+
+def _show(name: str, results: Mapping[str, Mapping[int | None, Result]]) -> None:
+    from crvnn_core.runs.seeds import SeedResults
+
+    titles = {kind: name if kind == "soft" else f"{name}, {kind}" for kind in results}
+    if None in results["soft"]:
+        print_results({titles[kind]: found[None] for kind, found in results.items()})
+    else:
+        _show_seeds({titles[kind]: SeedResults(found) for kind, found in results.items()})
+    for kind, found in results.items():
+        parts = [result.classification for result in found.values() if result.classification is not None]
+        seeds = SeedResults(found) if None not in found else None
+        _show_classes(titles[kind], sum(parts[1:], parts[0]), seeds)
+
+
+def _show_seeds(results: Mapping[str, SeedResults]) -> None:
+    """A table of splits and their groups with the spread over seeds, and one of the seeds."""
+    rows = []
+    for split, found in results.items():
+        first = next(iter(found.results.values()))
+        groups = {"all": ("", first.total)} | {name: (name, score) for name, score in first.buckets.items()}
+        for shown, (group, score) in groups.items():
+            accuracy, loss, depth = (found.group(group, metric) for metric in ("accuracy", "loss", "depth"))
+            cells = (_spread(accuracy, 100), _spread(loss, digits=3), _spread(depth))
+            rows.append((split, shown, f"{score.examples:,}", *cells))
+    print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
+    seeds = [
+        (split, str(seed), f"{100 * result.total.accuracy:.1f}", _percent(_macro(result)))
+        for split, found in results.items()
+        for seed, result in found.results.items()
+    ]
+    click.echo("\nEach seed (above: mean ± standard deviation over seeds):")
+    print_table(("split", "seed", "accuracy %", "macro F1 %"), seeds, right=(1, 2, 3))
+
+
+def _show_classes(title: str, found: Classification, seeds: SeedResults | None) -> None:
+    """Macro F1, a table of classes, and the confusion matrix or the most frequent confusions."""
+    macro = _percent(found.macro_f1) if seeds is None else _spread(seeds.spread(_macro), 100)
+    scores = list(enumerate(found.scores))
+    click.echo(
+        f"\n{title}: macro F1 {macro} %, over {sum(score.f1 is not None for _, score in scores)} classes"
+    )
+    shown = [(place, score) for place, score in scores if score.f1 is not None]
+    if len(shown) > _MOST_CLASSES:
+        shown = sorted(shown, key=lambda pair: pair[1].f1 or 0.0)[:_MOST_CLASSES]
+        click.echo(f"The {_MOST_CLASSES} classes with the lowest F1 (--json and --out have all):")
+    rows = [(score.name, *_class_cells(place, score, seeds)) for place, score in shown]
+    print_table(
+        ("class", "precision %", "recall %", "F1 %", "examples", "predicted"), rows, right=range(1, 6)
+    )
+    for names, what in (
+        (found.absent, "without examples here"),
+        (found.never_predicted, "never predicted"),
+    ):
+        if names:
+            more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+            click.echo(f"{what}: {', '.join(names[:_MOST_NAMES])}{more}")
+    _show_confusion(found, "" if seeds is None else f", over {len(seeds.results)} seeds")
+
+
+def _class_cells(place: int, score: ClassScore, seeds: SeedResults | None) -> tuple[str, ...]:
+    metrics = ("precision", "recall", "f1")
+    if seeds is None:
+        return (
+            *(_percent(getattr(score, metric)) for metric in metrics),
+            f"{score.support:,}",
+            f"{score.predicted:,}",
+        )
+    spreads = (_spread(seeds.of_class(place, metric), 100) for metric in metrics)
+    count = len(seeds.results)
+    return (*spreads, f"{score.support // count:,}", f"{score.predicted / count:,.1f}")
+
+
+def _show_confusion(found: Classification, over: str) -> None:
+    """The matrix if it fits the terminal, otherwise the pairs of classes that are most often confused."""
+    kept = [place for place, score in enumerate(found.scores) if score.f1 is not None]
+    names = [found.classes[place] for place in kept]
+    numbers = [str(number) for number in range(1, len(kept) + 1)]
+    numbered = [f"{number}: {name}" for number, name in zip(numbers, names, strict=True)]
+    cells = [
+        [f"{count:,}" if (count := found.counts.get((gold, other), 0)) else "." for other in kept]
+        for gold in kept
+    ]
+    for heads, labels in ((names, names), (numbers, numbered)):
+        rows = [(label, *row) for label, row in zip(labels, cells, strict=True)]
+        widths = [max(map(len, column)) for column in zip(("", *heads), *rows, strict=True)]
+        if len(kept) <= _MOST_CLASSES and sum(widths) + 2 * len(widths) <= terminal_width():
+            click.echo(f"\nConfusion{over}: a row for each gold class, a column for each predicted one")
+            print_table(("", *heads), rows, right=range(1, len(widths)))
+            return
+    pairs = found.confusions()[:_MOST_CONFUSIONS]
+    if pairs:
+        click.echo(f"\nMost frequent confusions{over} (--json and --out have the whole matrix):")
+        print_table(
+            ("gold", "predicted", "examples"),
+            [(gold, predicted, f"{count:,}") for count, gold, predicted in pairs],
+            right=(2,),
+        )
+
+
+def _macro(result: Result) -> float | None:
+    return None if result.classification is None else result.classification.macro_f1
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+def _spread(found: Mapping[str, float] | None, factor: float = 1.0, digits: int = 1) -> str:
+    if found is None:
+        return "-"
+    return f"{factor * found['mean']:.{digits}f} ± {factor * found['std']:.{digits}f}"

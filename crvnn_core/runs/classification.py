@@ -1,0 +1,109 @@
+"""Precision, recall and F1 of each class, from a confusion matrix. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import asdict, field, frozen
+
+from crvnn_core.errors import InputError
+
+
+@frozen
+class ClassScore:
+    """How well one class is recognised."""
+
+    name: str
+    #: The examples of this class.
+    support: int
+    #: The examples for which it is predicted.
+    predicted: int
+    #: ``None`` of a class that is never predicted.
+    precision: float | None
+    #: ``None`` of a class without examples.
+    recall: float | None
+    #: ``None`` of a class that has no examples and is never predicted.
+    f1: float | None
+
+
+@frozen
+class Classification:
+    """A confusion matrix, and what follows from it."""
+
+    classes: tuple[str, ...]
+    #: The number of examples by the indices of their gold class and of the predicted one, where there are any.
+    counts: Mapping[tuple[int, int], int] = field(repr=False)
+
+    @classmethod
+    def count(cls, classes: Sequence[str], gold: Iterable[int], predicted: Iterable[int]) -> Classification:
+        """Count the gold and predicted classes of examples, given by their indices."""
+        return cls(tuple(map(str, classes)), Counter(zip(gold, predicted, strict=True)))
+
+    def __add__(self, other: Classification) -> Classification:
+        """The examples of both."""
+        if self.classes != other.classes:
+            raise InputError("the classes differ")
+        return Classification(self.classes, Counter(self.counts) + Counter(other.counts))
+
+    @property
+    def confusion(self) -> list[list[int]]:
+        """The confusion matrix: a row for each gold class, a column for each predicted one."""
+        numbers = range(len(self.classes))
+        return [[self.counts.get((gold, predicted), 0) for predicted in numbers] for gold in numbers]
+
+    @property
+    def scores(self) -> tuple[ClassScore, ...]:
+        """Precision, recall and F1 of each class."""
+        support: Counter[int] = Counter()
+        predicted: Counter[int] = Counter()
+        for (wanted, found), count in self.counts.items():
+            support[wanted] += count
+            predicted[found] += count
+        return tuple(
+            _score(name, self.counts.get((place, place), 0), support[place], predicted[place])
+            for place, name in enumerate(self.classes)
+        )
+
+    @property
+    def macro_f1(self) -> float:
+        """The mean F1 of the classes that have examples or are predicted."""
+        found = [score.f1 for score in self.scores if score.f1 is not None]
+        return sum(found) / len(found)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Classes without examples."""
+        return tuple(score.name for score in self.scores if not score.support)
+
+    @property
+    def never_predicted(self) -> tuple[str, ...]:
+        """Classes that have examples and are never predicted."""
+        return tuple(score.name for score in self.scores if score.support and not score.predicted)
+
+    def confusions(self) -> list[tuple[int, str, str]]:
+        """The number of examples, the gold class and another one that is predicted, most frequent first."""
+        wrong = {pair: count for pair, count in self.counts.items() if pair[0] != pair[1]}
+        order = sorted(wrong, key=lambda pair: (-wrong[pair], pair))
+        return [(wrong[pair], self.classes[pair[0]], self.classes[pair[1]]) for pair in order]
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        scores = [asdict(score) for score in self.scores]
+        return {
+            "macro_f1": self.macro_f1,
+            "classes": {score.pop("name"): score for score in scores},
+            "confusion": {"classes": list(self.classes), "counts": self.confusion},
+        }
+
+
+def _score(name: str, right: int, support: int, predicted: int) -> ClassScore:
+    return ClassScore(
+        name=name,
+        support=support,
+        predicted=predicted,
+        precision=right / predicted if predicted else None,
+        recall=right / support if support else None,
+        f1=2 * right / (support + predicted) if support or predicted else None,
+    )

@@ -1,0 +1,87 @@
+"""Which seed of a directory is used, and why."""
+
+import json
+
+import pytest
+
+from crvnn_core import CrvnnError
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.seeds import announcement, best_seed, holds_seeds, trained_seeds
+
+
+def make(parent, seed, accuracy=None, development="dev", weights=True):
+    """The files of a run that matter here."""
+    path = parent / f"seed-{seed}"
+    path.mkdir(parents=True)
+    (path / "spec.toml").write_text("")
+    if weights:
+        (path / "weights.safetensors").write_bytes(b"")
+    if accuracy is not None:
+        facts = {
+            "splits": {
+                "dev": {"total": {"accuracy": accuracy}},
+                "test": {"total": {"accuracy": 1 - accuracy}},
+            }
+        }
+        facts |= {} if development is None else {"development": development}
+        (path / "results.json").write_text(json.dumps(facts))
+    return path
+
+
+def test_the_best_on_the_development_split_is_chosen_and_the_reason_given(tmp_path):
+    for seed, accuracy in ((0, 0.5), (1, 0.75), (2, 0.25)):
+        make(tmp_path, seed, accuracy)
+    chosen = best_seed(RunDirectory(tmp_path))
+    assert chosen.directory.path == tmp_path / "seed-1"
+    assert chosen.reason == "the best of 3 seeds on 'dev' (75.0%)"
+
+
+def test_the_development_split_is_the_one_that_the_run_names(tmp_path):
+    for seed, accuracy in ((0, 0.5), (1, 0.75)):
+        make(tmp_path, seed, accuracy, development="test")
+    assert best_seed(RunDirectory(tmp_path)).directory.path == tmp_path / "seed-0"
+
+
+def test_runs_of_earlier_versions_are_judged_by_dev(tmp_path):
+    for seed, accuracy in ((0, 0.5), (1, 0.75)):
+        make(tmp_path, seed, accuracy, development=None)
+    assert best_seed(RunDirectory(tmp_path)).directory.path == tmp_path / "seed-1"
+
+
+def test_without_a_development_split_the_first_is_chosen_never_the_best_on_test(tmp_path):
+    for seed, accuracy in ((0, 0.75), (1, 0.5)):
+        make(tmp_path, seed, accuracy, development="")
+    chosen = best_seed(RunDirectory(tmp_path))
+    assert chosen.directory.path == tmp_path / "seed-0"
+    assert chosen.reason == "the first of 2 seeds: no accuracy on a development split"
+
+
+def test_seeds_that_are_not_finished_are_left_out_unless_none_is(tmp_path):
+    make(tmp_path, 0)
+    make(tmp_path, 1, weights=False)
+    assert list(trained_seeds(RunDirectory(tmp_path))) == [0]
+    make(tmp_path, 2, 0.5)
+    assert list(trained_seeds(RunDirectory(tmp_path))) == [2]
+
+
+def test_a_directory_without_any_weights_says_how_to_go_on(tmp_path):
+    make(tmp_path, 0, weights=False)
+    with pytest.raises(
+        CrvnnError, match=r"none of its seeds has weights yet; 'crvnn train --resume .*' trains them"
+    ):
+        best_seed(RunDirectory(tmp_path))
+
+
+def test_a_run_or_an_empty_directory_holds_no_seeds(tmp_path):
+    assert not holds_seeds(RunDirectory(tmp_path))
+    path = make(tmp_path, 0, 0.5)
+    assert holds_seeds(RunDirectory(tmp_path))
+    assert not holds_seeds(RunDirectory(path))
+
+
+def test_the_seed_that_was_asked_for_needs_no_announcement(tmp_path):
+    path = make(tmp_path, 0, 0.5)
+    assert announcement(str(path), RunDirectory(path)) == ""
+    assert announcement("listops", None) == ""
+    said = f"{tmp_path}: using seed-0, the best of 1 seed on 'dev' (50.0%)"
+    assert announcement(str(tmp_path), RunDirectory(path)) == said

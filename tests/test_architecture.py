@@ -18,7 +18,6 @@ EXCEPTIONS = {
     "crvnn_core/trees/formats/nested.py": "a format is a module, and this one is that short",
     "crvnn_core/precision.py": "four functions that engine and parts share",
     "plugins/crvnn_report/sections/differences.py": "a section is a module, and this one is that short",
-    "plugins/crvnn_plugins/cells/rnn.py": "a cell is a module, and this one is that short",
 }
 PLUGINS = {Path(package).name for package in PACKAGES} - {"crvnn_core"}
 

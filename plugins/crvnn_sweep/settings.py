@@ -8,12 +8,13 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
+from crvnn_core.annotations import Range
 from crvnn_core.errors import Origin, Path_, Problem, SpecError, nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec import RunSpec, spec_dict
 from crvnn_core.spec.layers import Layer, overrides
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.spec.schema import between, one_of
+from crvnn_core.spec.schema import one_of
 from crvnn_core.spec.values import check_value
 from crvnn_sweep.dimensions import read_dimension
 from crvnn_sweep.space import Dimension, all_dimensions, combined, nested
@@ -30,18 +31,18 @@ class Sweep:
     #: ``grid`` if no number of trials is given, otherwise ``tpe``.
     sampler: str = field(default="", validator=one_of("", "grid", "tpe", "random"))
     #: How many combinations are tried; a grid has as many as there are.
-    trials: int = field(default=0, validator=between(0))
+    trials: int = field(default=0, validator=Range(ge=0))
     #: Runs of each trial, from the spec's seed upwards; their mean counts.
-    seeds: int = field(default=1, validator=between(1))
+    seeds: int = field(default=1, validator=Range(ge=1))
     #: What is searched for on the development split: the highest ``accuracy`` or the lowest ``loss``.
     metric: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
     #: Which trials are ended early: ``none``; those below the ``median`` of the others at the same step; or all but the
     #: best third of those that came so far, at steps that triple (successive ``halving``).
     pruner: str = field(default="none", validator=one_of("none", "median", "halving"))
     #: Seed of the sampler.
-    seed: int = field(default=0, validator=between(0, 2**31 - 1))
+    seed: int = field(default=0, validator=Range(ge=0, le=2**31 - 1))
     #: How often a trial is continued whose process was killed.
-    retries: int = field(default=3, validator=between(0))
+    retries: int = field(default=3, validator=Range(ge=0))
     #: The settings that are searched, as they stand in the spec.
     space: Mapping[str, Any] = field(factory=dict)
     dimensions: tuple[Dimension, ...] = field(default=(), eq=False, repr=False)

@@ -68,21 +68,7 @@ def read_sweep(
     """
     options, problems = overrides(sets)
     layers = [*layers, *((data, {}, origin) for data, origin in options)]
-    values: dict[str, tuple[Any, Origin]] = {}
-    space: dict[Path_, tuple[Any, Origin]] = {}
-    for data, origins, place in layers:
-        table = data.get("sweep", {})
-        here = origins.get(("sweep",), place)
-        if not isinstance(table, Mapping):
-            problems.append(here.problem(("sweep",), f"must be a table, not {table!r}"))
-            continue
-        for key, value in table.items():
-            origin = origins.get(("sweep", key), here)
-            if key != "space" or not isinstance(value, Mapping):
-                values[key] = (value, origin)
-                continue
-            for at, raw in _leaves(value):
-                space[at] = (raw, _nearest(origins, ("sweep", "space", *at), origin))
+    values, space = _written(layers, problems)
     found = {key: _value(key, value, origin, problems) for key, (value, origin) in values.items()}
     dimensions = [
         dimension
@@ -106,6 +92,28 @@ def read_sweep(
         dimensions=tuple(dimensions),
     )
     return _completed(sweep, values, place)
+
+
+def _written(
+    layers: Sequence[Layer], problems: list[Problem]
+) -> tuple[dict[str, tuple[Any, Origin]], dict[Path_, tuple[Any, Origin]]]:
+    """The keys of ``[sweep]`` and the searched settings, each with the topmost value and where that was written."""
+    values: dict[str, tuple[Any, Origin]] = {}
+    space: dict[Path_, tuple[Any, Origin]] = {}
+    for data, origins, place in layers:
+        table = data.get("sweep", {})
+        here = origins.get(("sweep",), place)
+        if not isinstance(table, Mapping):
+            problems.append(here.problem(("sweep",), f"must be a table, not {table!r}"))
+            continue
+        for key, value in table.items():
+            origin = origins.get(("sweep", key), here)
+            if key != "space" or not isinstance(value, Mapping):
+                values[key] = (value, origin)
+                continue
+            for at, raw in _leaves(value):
+                space[at] = (raw, _nearest(origins, ("sweep", "space", *at), origin))
+    return values, space
 
 
 def _leaves(table: Mapping[str, Any], at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:

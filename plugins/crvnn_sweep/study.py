@@ -195,25 +195,28 @@ def _is_zombie(process: int) -> bool:
 
 
 def open_study(files: StudyFiles, sweep: Sweep, content: Mapping[str, Any], url: str, name: str) -> Study:
-    """Join the study of this name, or create it with all its trials waiting.
+    """Join the study of this name, or create it with all its trials waiting. The directory must be locked.
 
     :param content: the spec and the sweep as plain tables; an error if the study in the database has others.
     """
     optuna = import_optuna()
     storage = _storage(optuna, url)
     direction = "maximize" if sweep.maximised else "minimize"
+    created = True
     try:
         optuna.create_study(study_name=name, storage=storage, direction=direction)
     except optuna.exceptions.DuplicatedStudyError:
-        study = Study(files, sweep, storage, name)
-        _await_trials(study)
-        _check_same(study, content)
-        if sweep.trials > study.study.user_attrs["planned"]:
-            study.add_waiting()
-        return study
+        created = False
     study = Study(files, sweep, storage, name)
-    study.study.set_user_attr("content", json.dumps(content, sort_keys=True))
-    study.add_waiting()
+    # SQLite: its directory is locked, so a process that has not finished creating the study is dead.
+    if created or (url.startswith("sqlite") and "planned" not in study.study.user_attrs):
+        study.study.set_user_attr("content", json.dumps(content, sort_keys=True))
+        study.add_waiting()
+        return study
+    _await_trials(study)
+    _check_same(study, content)
+    if sweep.trials > study.study.user_attrs["planned"]:
+        study.add_waiting()
     return study
 
 

@@ -55,6 +55,15 @@ def test_the_same_command_again_joins_the_study(small_catalog, tmp_path):
     assert states(again) == ["running", "waiting", "waiting", "waiting"]
 
 
+def test_a_study_whose_creation_was_cut_short_is_completed(small_catalog, tmp_path):
+    import optuna
+
+    (tmp_path / "study").mkdir()
+    url = f"sqlite:///{tmp_path / 'study' / 'study.db'}"
+    optuna.create_study(study_name="study", storage=url, direction="maximize")
+    assert states(started(small_catalog, tmp_path)) == ["waiting"] * 4
+
+
 def test_another_search_in_the_same_directory_is_refused_with_what_differs(small_catalog, tmp_path):
     started(small_catalog, tmp_path)
     with pytest.raises(CrvnnError, match=r"model.width = 8 there, 12 here\n.*another --out") as caught:

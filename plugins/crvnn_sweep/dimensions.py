@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from crvnn_core.errors import Origin, Path_, Problem, nearest
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.host.slots import SLOT_BY_PATH
+from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME, SLOT_BY_PATH
 from crvnn_core.spec.layers import names_component
 from crvnn_sweep.space import Choice, Dimension, Option, Range
 
+_ENCODER = SLOT_BY_NAME["encoder"].path
 _KEYS = ("low", "high", "step", "log", "choices")
 
 
@@ -94,6 +97,11 @@ class _Reader:
             return None
         options = [option for value in values if (option := self._option(value)) is not None]
         options = _with_unique_labels(options)
+        if self.path == _ENCODER:
+            options = [
+                attrs.evolve(option, without=_parts_without_effect(option, self.catalog))
+                for option in options
+            ]
         labels = [repr(option.label) for option in options]
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
@@ -124,6 +132,16 @@ class _Reader:
             else:
                 fixed[key] = setting
         return Option(value["name"], fixed, tuple(inner))
+
+
+def _parts_without_effect(option: Option, catalog: Catalog) -> frozenset[Path_]:
+    """The places of the parts that an encoder does not take."""
+    name = option.value["name"] if isinstance(option.value, Mapping) else option.value
+    offer = catalog.components["encoder"].get(name)
+    if offer is None:  # reported when the values are tried
+        return frozenset()
+    taken = offer.component.parameters()
+    return frozenset(SLOT_BY_NAME[slot].path for slot in ENCODER_PARTS if slot not in taken)
 
 
 def _with_unique_labels(options: Sequence[Option]) -> list[Option]:

@@ -17,7 +17,7 @@ from crvnn_core.spec.resolve import resolve
 from crvnn_core.spec.schema import one_of
 from crvnn_core.spec.values import check_value
 from crvnn_sweep.dimensions import read_dimension
-from crvnn_sweep.space import Dimension, all_dimensions, combined, nested
+from crvnn_sweep.space import Choice, Dimension, Settings, all_dimensions, combined, nested
 
 _KINDS = {"int": int, "str": str}
 _FORMS = 'a list of values, a table with "low" and "high", or "all" for every installed component'
@@ -169,11 +169,21 @@ def _misfits(catalog: Catalog, base: RunSpec, dimensions: Sequence[Dimension]) -
     below: Layer = (spec_dict(base), {}, Origin("spec"))
     for dimension in dimensions:
         for settings in dimension.samples():
+            tables = nested([*_encoder_with(dimension.path, dimensions), *settings])
             try:
-                resolve(catalog, [below, (nested(settings), {}, dimension.origin)])
+                resolve(catalog, [below, (tables, {}, dimension.origin)])
             except SpecError as error:
                 problems += [problem for problem in error.problems if problem not in problems]
     return problems
+
+
+def _encoder_with(path: Path_, dimensions: Sequence[Dimension]) -> Settings:
+    """An encoder among those that are searched with which a setting has an effect; nothing if any will do."""
+    for choice in (dimension for dimension in dimensions if isinstance(dimension, Choice)):
+        takers = [option for option in choice.options if path not in option.without]
+        if len(takers) < len(choice.options):
+            return [(choice.path, option.value) for option in takers[:1]]
+    return []
 
 
 def _stored(raw: Any, dimensions: Sequence[Dimension], at: Path_) -> Any:

@@ -77,6 +77,8 @@ class Option:
     label: Any
     value: Any
     inner: tuple[Range | Choice, ...] = ()
+    #: Settings that have no effect with it: of an encoder, the parts that it does not take.
+    without: frozenset[Path_] = frozenset()
 
 
 @frozen
@@ -92,7 +94,7 @@ class Choice:
         """A value, chosen by the sampler, and those of the settings that only it has."""
         label = trial.suggest_categorical(self.name, [option.label for option in self.options])
         found = {self.name: label}
-        for dimension in self._option(label).inner:
+        for dimension in self.option(label).inner:
             found |= dimension.suggest(trial)
         return found
 
@@ -110,7 +112,7 @@ class Choice:
 
     def settings(self, params: Params) -> Iterator[tuple[Path_, Any]]:
         """The settings of a spec that the values stand for."""
-        option = self._option(params[self.name])
+        option = self.option(params[self.name])
         yield self.path, option.value
         for dimension in option.inner:
             yield from dimension.settings(params)
@@ -125,7 +127,8 @@ class Choice:
                 found.append([(self.path, option.value), *(pair for settings in chosen for pair in settings)])
         return found
 
-    def _option(self, label: Any) -> Option:
+    def option(self, label: Any) -> Option:
+        """The value with this label."""
         return next(option for option in self.options if option.label == label)
 
 
@@ -133,9 +136,41 @@ Dimension = Range | Choice
 
 
 def combined(dimensions: Sequence[Dimension]) -> Iterator[Params]:
-    """Every combination of the values of several dimensions: the grid."""
+    """Every combination of the values of several dimensions, without settings that have no effect: the grid."""
+    known: set[tuple[Any, ...]] = set()
     for point in itertools.product(*(dimension.grid() for dimension in dimensions)):
-        yield {name: value for params in point for name, value in params.items()}
+        chosen = {name: value for params in point for name, value in params.items()}
+        without = ineffective(dimensions, chosen)
+        pairs = zip(dimensions, point, strict=True)
+        kept = {
+            name: value
+            for dimension, params in pairs
+            if dimension.path not in without
+            for name, value in params.items()
+        }
+        key = tuple(kept.items())
+        if key not in known:
+            known.add(key)
+            yield kept
+
+
+def ineffective(dimensions: Sequence[Dimension], params: Params) -> set[Path_]:
+    """The settings that have no effect with the values that were chosen so far."""
+    choices = [each for each in dimensions if isinstance(each, Choice) and each.name in params]
+    return {path for choice in choices for path in choice.option(params[choice.name]).without}
+
+
+def suggest(dimensions: Sequence[Dimension], trial: Trial) -> Params:
+    """A value of every setting that has an effect, chosen by the sampler."""
+
+    def is_last(dimension: Dimension) -> bool:
+        return not (isinstance(dimension, Choice) and any(option.without for option in dimension.options))
+
+    found: Params = {}
+    for dimension in sorted(dimensions, key=is_last):
+        if dimension.path not in ineffective(dimensions, found):
+            found |= dimension.suggest(trial)
+    return found
 
 
 def all_dimensions(dimensions: Sequence[Dimension]) -> Iterator[Dimension]:
@@ -149,7 +184,9 @@ def all_dimensions(dimensions: Sequence[Dimension]) -> Iterator[Dimension]:
 
 def layer(dimensions: Sequence[Dimension], params: Params) -> dict[str, Any]:
     """The settings that a trial lays over the spec, as nested tables."""
-    return nested([pair for dimension in dimensions for pair in dimension.settings(params)])
+    without = ineffective(dimensions, params)
+    kept = [dimension for dimension in dimensions if dimension.path not in without]
+    return nested([pair for dimension in kept for pair in dimension.settings(params)])
 
 
 def nested(settings: Settings) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from crvnn_core.interfaces import Observer
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training.seeds import RunOutcomes, resume_training, train_seeds
+from crvnn_sweep.space import suggest
 from crvnn_sweep.study import Study
 
 if TYPE_CHECKING:
@@ -102,9 +103,7 @@ class _Run:
         return True
 
     def _train(self) -> RunOutcomes:
-        params: dict[str, Any] = {}
-        for dimension in self.study.sweep.dimensions:
-            params |= dimension.suggest(self.trial)
+        params = suggest(self.study.sweep.dimensions, self.trial)
         shown = ", ".join(f"{name}={value}" for name, value in params.items())
         self.tell(f"Trial {self.label} of {self.study.sweep.trials}: {shown}")
         spec = self.study.files.trial_spec(self.catalog, self.study.sweep, params, f"trial {self.label}")

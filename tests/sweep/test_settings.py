@@ -4,7 +4,7 @@ import pytest
 
 from crvnn_core import SpecError, read_spec
 from crvnn_sweep.space import Choice, Range
-from sweeps import sweep_of, write
+from sweeps import BASE, sweep_of, write
 
 
 def problems_of(catalog, path, *sets):
@@ -61,6 +61,13 @@ def test_one_component_may_be_listed_with_several_settings(small_catalog, tmp_pa
     )
     sweep = sweep_of(small_catalog, write(tmp_path, text))
     assert sweep.dimensions[0].values() == ["adhoc", "windowed (k=2)", "windowed (k=3)"]
+
+
+def test_parts_are_searched_only_for_encoders_that_take_them(small_catalog, tmp_path):
+    text = '\n[sweep.space]\n"model.cell" = ["gated", "gru"]\n"model.encoder" = ["lstm", "crvnn"]\n'
+    for base in (BASE, BASE.replace("width = 8", 'width = 8\nencoder = "crvnn"')):
+        sweep = sweep_of(small_catalog, write(tmp_path, text, base))
+        assert sweep.trials == 3
 
 
 def test_a_file_that_extends_another_adds_to_its_space(small_catalog, tmp_path):

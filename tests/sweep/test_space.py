@@ -2,7 +2,7 @@
 
 import pytest
 
-from crvnn_sweep.space import Choice, Option, Range, combined, layer, nested, short_names
+from crvnn_sweep.space import Choice, Option, Range, combined, layer, nested, short_names, suggest
 
 RATE = Range("rate", ("training", "rate"), 1e-4, 1e-2, log=True)
 WIDTH = Range("width", ("model", "width"), 16, 64, step=16, integer=True)
@@ -52,6 +52,24 @@ def test_a_grid_has_every_combination_and_conditional_settings_only_where_they_e
 def test_a_sampler_is_asked_for_conditional_settings_of_its_choice_alone():
     assert DECISION.suggest(Script()) == {"decision": "stretched", "decision.stretched.stretch": 0.1}
     assert RATE.suggest(Script()) | WIDTH.suggest(Script()) == {"rate": 1e-4, "width": 16}
+
+
+CELL = Choice("cell", ("model", "cell"), (Option("gated", "gated"), Option("gru", "gru")))
+ENCODER = Choice(
+    "encoder",
+    ("model", "encoder"),
+    (Option("crvnn", "crvnn"), Option("lstm", "lstm", without=frozenset({("model", "cell")}))),
+)
+
+
+def test_settings_without_effect_are_not_searched():
+    assert list(combined([CELL, ENCODER])) == [
+        {"cell": "gated", "encoder": "crvnn"},
+        {"encoder": "lstm"},
+        {"cell": "gru", "encoder": "crvnn"},
+    ]
+    assert suggest([CELL, ENCODER], Script()) == {"encoder": "lstm"}
+    assert layer([CELL, ENCODER], {"encoder": "lstm"}) == {"model": {"encoder": "lstm"}}
 
 
 def test_a_trial_lays_nested_tables_over_the_spec():

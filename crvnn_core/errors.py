@@ -37,6 +37,14 @@ class PluginError(CrvnnError):
     """A plug-in is broken, misspelt, or clashes with another."""
 
 
+class MissingPluginError(CrvnnError):
+    """A run needs plug-in files that are not loaded; it keeps copies of them, ``files``."""
+
+    def __init__(self, message: str, files: Sequence[Path]) -> None:
+        super().__init__(message)
+        self.files = tuple(files)
+
+
 class UnknownNameError(CrvnnError):
     """Something was asked for by a name that nothing has."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import shlex
 import sys
 import traceback
 import warnings
@@ -12,7 +13,7 @@ from typing import Any
 import click
 
 from crvnn_core.cli.session import Session, plugin_option
-from crvnn_core.errors import CrvnnError, CrvnnWarning, PluginError, nearest
+from crvnn_core.errors import CrvnnError, CrvnnWarning, MissingPluginError, PluginError, nearest
 from crvnn_core.host.slots import SLOTS
 
 _COMMANDS = {
@@ -61,6 +62,10 @@ class CrvnnGroup(click.Group):
         except CrvnnError as error:
             if os.environ.get("CRVNN_TRACEBACK"):
                 traceback.print_exc()
+            elif isinstance(error, MissingPluginError):
+                given = kwargs.get("args") or (args[0] if args else None) or sys.argv[1:]
+                options = [part for path in error.files for part in ("--plugin", str(path))]
+                click.echo(f"crvnn: {error}\nThat is:\n  {shlex.join(['crvnn', *options, *given])}", err=True)
             elif isinstance(error, PluginError) and error.__cause__ is not None:
                 click.echo(f"crvnn: {error}\n(CRVNN_TRACEBACK=1 shows the whole traceback.)", err=True)
             else:

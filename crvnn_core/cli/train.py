@@ -98,6 +98,9 @@ def _announce(path: Path, assembly: Assembly, resumed: bool) -> None:
 
 
 def _show(found: RunOutcomes) -> None:
+    from crvnn_core.runs.directory import RunDirectory
+    from crvnn_core.runs.plugin_files import kept_plugin_files, plugin_options
+
     summary = found.summary
     for path, outcome in found.outcomes.items():
         if not outcome.finished:
@@ -117,4 +120,11 @@ def _show(found: RunOutcomes) -> None:
         ]
         click.echo(f"\nAccuracy (%) over {summary['runs']} seeds:")
         print_table(("split", "group", "mean", "median", "min", "std"), rows, right=(2, 3, 4, 5))
-    click.echo(f"\nAsk it: crvnn predict {next(iter(found.outcomes))} TEXT")
+    run = next(iter(found.outcomes))
+    files = kept_plugin_files(RunDirectory(run))
+    if files:
+        click.echo(
+            f"\nThe run keeps {', '.join(path.name for path in files)}, which it needs, in {run / 'plugins'}."
+        )
+    options = f"{plugin_options(files)} " if files else ""
+    click.echo(f"\nAsk it: crvnn {options}predict {found.directory} TEXT")

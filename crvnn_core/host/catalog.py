@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import field, frozen
@@ -45,6 +46,8 @@ class Catalog:
     broken: tuple[BrokenPlugin, ...] = field(default=())
     specs: dict[str, tuple[NamedSpec, Source]] = field(factory=dict)
     run_sources: dict[str, tuple[RunSource, Source]] = field(factory=dict)
+    #: The plug-ins that are single files (``--plugin``).
+    files: tuple[Path, ...] = ()
 
     def find(self, slot: str, name: str) -> Offer:
         """The component called ``name`` in ``slot``; an error that suggests the nearest name if there is none."""
@@ -93,7 +96,7 @@ def read_catalog(host: Host) -> Catalog:
     models = _named(host, "crvnn_models", "model", TrainedModel)
     specs = _named(host, "crvnn_specs", "spec", NamedSpec)
     sources = _named(host, "crvnn_run_sources", "source of runs", RunSource, dict.fromkeys(WEB, _core()))
-    return Catalog(components, presets, models, tuple(host.broken), specs, sources)
+    return Catalog(components, presets, models, tuple(host.broken), specs, sources, tuple(host.files))
 
 
 def read_commands(host: Host, taken: Iterable[str]) -> dict[str, click.Command]:

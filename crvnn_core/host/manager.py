@@ -40,6 +40,7 @@ class Host(pluggy.PluginManager):
         super().__init__(hooks.PROJECT)
         self.add_hookspecs(hooks)
         self.broken: list[BrokenPlugin] = []
+        self.files: list[Path] = []  # plug-ins that are single files
         self._attribution = Attribution()
 
     def admit(self, plugin: object, source: Source) -> None:
@@ -76,6 +77,7 @@ def create_plugin_manager(*plugins: object, entry_points: bool = True, files: It
     for path in files:
         module = _import_file(Path(path))
         host.admit(module, Source(str(path), str(path), ""))
+        host.files.append(Path(path))
         if not host.get_hookcallers(module):
             raise PluginError(
                 f"--plugin {path}: the file offers nothing; mark its hooks with '@crvnn_core.hookimpl'"

@@ -21,6 +21,7 @@ from crvnn_core.interfaces import Example, Task
 from crvnn_core.notebook import Shown
 from crvnn_core.progress import shown
 from crvnn_core.runs.directory import RunDirectory, find_run
+from crvnn_core.runs.plugin_files import naming_missing_files
 from crvnn_core.runs.run_spec import read_run_spec
 from crvnn_core.runs.seeds import best_seed, holds_seeds, trained_seeds
 from crvnn_core.spec import RunSpec
@@ -279,7 +280,8 @@ def load_seeds(
 
 
 def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Trained:
-    spec = read_run_spec(directory, catalog, sets)
+    with naming_missing_files(directory, catalog):
+        spec = read_run_spec(directory, catalog, sets)
     assembly = assemble(spec, catalog, directory.read_lexicon())
     if not directory.weights.exists():
         raise CrvnnError(directory.missing(directory.weights))

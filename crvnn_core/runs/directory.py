@@ -51,6 +51,11 @@ class RunDirectory:
         return self.path / "environment.json"
 
     @property
+    def plugins(self) -> Path:
+        """The directory with copies of the plug-in files that the run was trained with."""
+        return self.path / "plugins"
+
+    @property
     def metrics(self) -> Path:
         """Training and development metrics, one JSON object per line."""
         return self.path / "metrics.jsonl"

@@ -19,6 +19,7 @@ from crvnn_core.errors import CrvnnError
 from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Task
 from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.plugin_files import keep_plugin_files, kept_plugin_files
 from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
@@ -46,7 +47,7 @@ class Outcome:
 
 
 def create_run(run: RunDirectory, assembly: Assembly) -> None:
-    """Make the directory and write vocabulary, environment and spec; an error if it already holds a run."""
+    """Make the directory and write vocabulary, environment, plug-in files and spec; an error if it holds a run."""
     if run.spec.exists() or run.seeds.exists():
         raise CrvnnError(
             f"{run.path} holds a run already. Resume it with 'crvnn train --resume {run.path}', "
@@ -54,6 +55,7 @@ def create_run(run: RunDirectory, assembly: Assembly) -> None:
         )
     run.write_json(run.lexicon, lexicon(assembly.model, assembly.task))
     run.write_json(run.environment, environment(assembly.packages))
+    keep_plugin_files(run, assembly.catalog.files)
     write_spec(assembly.spec, run.spec, assembly.notes())  # last, because a directory with a spec is a run
 
 
@@ -70,6 +72,7 @@ def save_trained(trained: Trained, path: Path) -> None:
     weights = {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()}
     checkpoint.save(run.weights, {"model": weights})
     if before is not None:
+        keep_plugin_files(run, kept_plugin_files(before))
         for source, target in zip(_records(before), _records(run), strict=True):
             if source.exists():
                 shutil.copyfile(source, target)

@@ -15,6 +15,7 @@ from crvnn_core.errors import CrvnnError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
+from crvnn_core.runs.plugin_files import naming_missing_files
 from crvnn_core.runs.seeds import spread as spread
 from crvnn_core.spec import RunSpec, flatten, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
@@ -130,7 +131,8 @@ def resume_training(
         run = RunDirectory(path)
         if run.spec.exists() or path == directory:
             run.check_spec()
-            specs[path] = read_spec(catalog, run.spec, sets=sets)
+            with naming_missing_files(run, catalog):
+                specs[path] = read_spec(catalog, run.spec, sets=sets)
         else:  # training was stopped before this seed
             group = RunDirectory(directory)
             specs[path] = read_spec(catalog, group.seeds, sets=[*sets, f"seed={seed}"])

@@ -20,7 +20,7 @@ def test_a_run_goes_to_a_new_directory_named_after_the_task(here):
     result = run("train", *options(*QUICK))
     assert "Training into runs/letters (seed 0)." in result.stderr
     assert "runs/letters: 2 steps; the best weights are those of step 2." in result.stdout
-    assert "Ask it: crvnn predict runs/letters TEXT" in result.stdout
+    assert "Ask it: crvnn --plugin runs/letters/plugins/small.py predict runs/letters TEXT" in result.stdout
     assert (here / "runs" / "letters" / "weights.safetensors").exists()
 
 

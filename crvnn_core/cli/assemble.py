@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from crvnn_core.cli.names import PRESET, SPEC, component
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
+from crvnn_core.cli.session import (
+    Session,
+    json_option,
+    pass_session,
+    plugin_option,
+    print_json,
+    print_table,
+    set_option,
+)
 from crvnn_core.host.slots import SLOT_BY_NAME
 
 if TYPE_CHECKING:
@@ -29,20 +37,14 @@ def spec_options(command: F) -> F:
             for slot in SLOT_BY_NAME.values()
             if not slot.for_training
         ),
-        click.option(
-            "--set",
-            "sets",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Set any value of the spec, for example model.cell.hidden=256. May be repeated.",
-        ),
+        set_option,
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
-@click.command("assemble")
+@click.command("assemble", short_help="Build the model of a spec, try it, and show what it costs.")
 @spec_options
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the resolved spec to DIR/spec.toml."

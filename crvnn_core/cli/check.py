@@ -11,16 +11,15 @@ from crvnn_core.cli.session import (
     pass_session,
     plugin_option,
     print_json,
+    set_option,
 )
 from crvnn_core.host.slots import SLOT_BY_NAME
 
 
-@click.command("check")
+@click.command("check", short_help="Run the contract of a component.")
 @slot_argument
 @click.argument("name", type=IN_SLOT)
-@click.option(
-    "--set", "sets", multiple=True, metavar="PARAMETER=VALUE", help="Check it with this parameter set."
-)
+@set_option
 @json_option
 @plugin_option
 @pass_session
@@ -32,7 +31,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
     \b
     Examples:
       crvnn check cell gated
-      crvnn check retriever windowed --set k=3
+      crvnn check retriever windowed --set model.retriever.k=3
     """
     from crvnn_core.errors import FAILURES, CrvnnError
     from crvnn_core.host.description import with_parameters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.predict import data_option, hard_option, split_option, task_option
+from crvnn_core.cli.predict import data_option, hard_option, split_option
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -19,6 +19,7 @@ from crvnn_core.cli.session import (
     print_json,
     print_results,
     print_table,
+    set_option,
     terminal_width,
 )
 
@@ -32,11 +33,11 @@ _MOST_NAMES = 10  # classes that are named as absent or never predicted
 _MOST_CONFUSIONS = 10  # pairs of classes that are shown in place of a matrix that is too wide
 
 
-@click.command("eval")
+@click.command("eval", short_help="Measure the accuracy of a model on a split or a file.")
 @click.argument("run", type=RUN)
 @data_option
 @split_option
-@task_option
+@set_option
 @hard_option
 @click.option(
     "--out",

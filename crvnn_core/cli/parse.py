@@ -13,7 +13,6 @@ from crvnn_core.cli.predict import (
     file_options,
     hard_option,
     read_inputs,
-    task_option,
     warn_of_unknown,
 )
 from crvnn_core.cli.session import (
@@ -23,11 +22,12 @@ from crvnn_core.cli.session import (
     pass_session,
     plugin_option,
     print_json,
+    set_option,
 )
 from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 
 
-@click.command("parse")
+@click.command("parse", short_help="Show the tree along which a model composes a text.")
 @click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @file_options
@@ -45,7 +45,7 @@ from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
     + ", ".join(f"{suffix} ({form})" for suffix, form in FORMAT_BY_SUFFIX.items())
     + ".",
 )
-@task_option
+@set_option
 @hard_option
 @json_option
 @plugin_option

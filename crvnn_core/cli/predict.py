@@ -16,6 +16,7 @@ from crvnn_core.cli.session import (
     pass_session,
     plugin_option,
     print_json,
+    set_option,
 )
 
 if TYPE_CHECKING:
@@ -41,13 +42,6 @@ data_option = click.option(
     help="A file of the form that the task reads.",
 )
 split_option = click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
-task_option = click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a value of the task, as task.directory=data.",
-)
 
 
 def file_options(command: F) -> F:
@@ -73,7 +67,7 @@ def file_options(command: F) -> F:
     return command
 
 
-@click.command("predict")
+@click.command("predict", short_help="Ask a model for labels, probabilities and trees.")
 @click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @file_options
@@ -84,7 +78,7 @@ def file_options(command: F) -> F:
     help="Write the predictions to a .csv or .jsonl file, in the order of the texts.",
 )
 @click.option("--trees", is_flag=True, help="Show the tree of each text as well.")
-@task_option
+@set_option
 @hard_option
 @json_option
 @plugin_option

@@ -95,6 +95,17 @@ def plugin_option(command: F) -> F:
     )(command)
 
 
+def set_option(command: F) -> F:
+    """``--set KEY=VALUE``, where the key is that of a spec."""
+    return click.option(
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set a value of the spec, as model.cell.hidden=256. May be repeated.",
+    )(command)
+
+
 _RESULTS = "crvnn.results"  # key of the stream that the JSON result is printed to
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crvnn_core.training.seeds import RunOutcomes
 
 
-@click.command("train")
+@click.command("train", short_help="Train what a spec describes, into a run directory.")
 @spec_options
 @click.option(
     "--out",

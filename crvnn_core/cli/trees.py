@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.predict import data_option, split_option, task_option
+from crvnn_core.cli.predict import data_option, split_option
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -18,6 +18,7 @@ from crvnn_core.cli.session import (
     plugin_option,
     print_json,
     print_table,
+    set_option,
 )
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 _COLUMNS = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituents": "own"}
 
 
-@click.command("trees")
+@click.command("trees", short_help="Score the trees of a model against gold trees.")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @split_option
 @data_option
 @click.option("--examples", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of a split that is made at random.")
-@task_option
+@set_option
 @click.option("--hard", is_flag=True, help="Score the trees of hard inference as well.")
 @json_option
 @plugin_option

@@ -138,12 +138,20 @@ def _docstring(build: object) -> tuple[str, dict[str, str]]:
 
 
 def with_parameters(offer: Offer, sets: Sequence[str]) -> Component:
-    """A copy of the component whose example arguments include ``parameter=value`` texts; all problems in one error."""
+    """A copy of the component whose example arguments include ``key=value`` texts; all problems in one error.
+
+    A key is that of a spec, ``model.cell.hidden``, or the name of the parameter alone.
+    """
     settings, problems = settings_of(offer), []
     example = dict(offer.component.example)
+    place = ".".join(find_slot(offer.slot).path)
     for text in sets:
-        data, origin = override(text)
+        (_, origin), (data, _) = override(text), override(text.removeprefix(f"{place}."))
         key, value = next(iter(data.items()))
+        if key not in settings and isinstance(value, dict):
+            what = f"only settings of the {offer.slot} can be set here, as {place}.{next(iter(settings), 'name')}"
+            problems.append(origin.problem((), what))
+            continue
         if key not in settings:
             title = f"{offer.slot} '{offer.component.name}' has no parameter '{key}'.{nearest(key, settings)}"
             problems.append(origin.problem((), title, f"It has {', '.join(settings) or 'none'}."))

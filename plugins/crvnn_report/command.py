@@ -7,11 +7,10 @@ from pathlib import Path
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.predict import task_option
-from crvnn_core.cli.session import Session, counting, pass_session, plugin_option
+from crvnn_core.cli.session import Session, counting, pass_session, plugin_option, set_option
 
 
-@click.command("report")
+@click.command("report", short_help="Write one page about runs, or several compared.")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--out",
@@ -47,7 +46,7 @@ from crvnn_core.cli.session import Session, counting, pass_session, plugin_optio
     metavar="TEXT",
     help="Show the tree and steps of this text as well. May be repeated.",
 )
-@task_option
+@set_option
 @plugin_option
 @pass_session
 def report_command(
@@ -69,7 +68,7 @@ def report_command(
     \b
     Examples:
       crvnn report runs/first
-      crvnn report listops listops-guided --out listops.html --text "[MAX 2 9 [MIN 4 7 ] 0 ]"
+      crvnn report listops listops-guided --text "[MAX 2 [MIN 4 7 ] 0 ]"
       crvnn report runs/gated runs/lstm --split test --examples 1000
     """
     from crvnn_core.files import write_atomically

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crvnn_sweep.results import Findings
 
 
-@click.command("sweep")
+@click.command("sweep", short_help="Search for the best settings and components of a spec.")
 @spec_options
 @click.option(
     "--out",
@@ -91,7 +91,7 @@ def sweep_command(
     Examples:
       crvnn sweep decisions.toml
       crvnn sweep my.toml --trials 50 --seeds 3 --workers 2
-      crvnn sweep my.toml --trials 200 --storage postgresql+psycopg2://me@server/studies
+      crvnn sweep my.toml --storage postgresql+psycopg2://me@host/studies
       crvnn sweep --resume runs/my-sweep
       crvnn sweep --show runs/my-sweep --format markdown
     """

@@ -63,3 +63,12 @@ def test_check_reports_a_component_that_cannot_be_built_at_all(tmp_path):
     )
     text = run("check", "cell", "odd", "--set", "x=2", "--plugin", path, code=1).stdout
     assert "RuntimeError: no luck" in text
+
+
+def test_a_setting_is_spelt_as_in_a_spec_or_by_its_name_alone():
+    for key in ("model.halting.depth", "depth"):
+        assert "kept" in run("check", "halting", "fixed-depth", "--set", f"{key}=2").stdout
+        wrong = run("check", "halting", "fixed-depth", "--set", f"{key}=0", code=2).stderr
+        assert wrong == f"crvnn: --set {key}=0: must be at least 1, not 0\n"
+    text = run("check", "halting", "fixed-depth", "--set", "model.cell.hidden=2", code=2).stderr
+    assert "only settings of the halting can be set here, as model.halting.depth" in text

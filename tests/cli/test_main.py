@@ -6,10 +6,12 @@ import statistics
 import subprocess
 import sys
 
+import click
 import pytest
 
 from calling import run
 from crvnn_core.cli import _COMMANDS, main
+from crvnn_core.cli.session import Session
 
 
 @pytest.mark.parametrize("command", [*_COMMANDS, "demo"])
@@ -100,3 +102,32 @@ def test_help_costs_less_than_three_tenths_of_a_second_beyond_python(tmp_path):
         seconds("-c", "from crvnn_core.cli import main; main()", "--help") for _ in range(5)
     )
     assert helped - bare < 0.3
+
+
+def test_every_line_of_help_fits_in_80_columns_and_no_summary_is_cut():
+    for path, command, ctx in every_command():
+        ctx.terminal_width = ctx.max_content_width = 80
+        for line in command.get_help(ctx).splitlines():
+            assert len(line) <= 80, f"{path}: {line}"
+            assert line.startswith("Usage:") or not line.endswith("..."), f"{path}: {line}"
+
+
+def test_every_set_has_the_same_spelling():
+    found = {}
+    for path, command, ctx in every_command():
+        for option in command.get_params(ctx):
+            if "--set" in option.opts:
+                found[path] = (option.metavar, option.help, option.multiple, option.name)
+    assert {"crvnn assemble", "crvnn train", "crvnn check", "crvnn eval", "crvnn data check"} <= found.keys()
+    assert len(set(found.values())) == 1, found
+
+
+def every_command():
+    """Every command with the words that call it."""
+    waiting = [("crvnn", main, click.Context(main, info_name="crvnn", obj=Session()))]
+    for path, command, ctx in waiting:
+        yield path, command, ctx
+        if isinstance(command, click.Group):
+            for name in command.list_commands(ctx):
+                inner = command.get_command(ctx, name)
+                waiting.append((f"{path} {name}", inner, click.Context(inner, info_name=name, parent=ctx)))

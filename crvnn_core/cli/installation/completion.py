@@ -13,7 +13,7 @@ from crvnn_core.errors import CrvnnError
 _SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("completion")
+@click.command("completion", short_help="Print what lets a shell complete commands and names.")
 @click.argument("shell", required=False, type=click.Choice(_SHELLS))
 def completion_command(shell: str | None) -> None:
     """Print what lets a SHELL complete commands, options, and the names of components, runs, specs and presets.
@@ -25,6 +25,10 @@ def completion_command(shell: str | None) -> None:
       eval "$(crvnn completion bash)"     ~/.bashrc
       eval "$(crvnn completion zsh)"      ~/.zshrc
       crvnn completion fish | source      ~/.config/fish/config.fish
+
+    \b
+    Example:
+      crvnn completion bash
     """
     name = shell or Path(os.environ.get("SHELL", "")).name
     maker = get_completion_class(name) if name in _SHELLS else None

@@ -12,7 +12,7 @@ from crvnn_bench.commands.shortcuts import shortcuts_command
 from crvnn_bench.commands.speed import speed_command
 
 
-@click.group("bench")
+@click.group("bench", short_help="Measure time, memory, and the effect of shortcuts.")
 def bench() -> None:
     """Measure encoders: time, memory, and the effect of every shortcut.
 

@@ -32,7 +32,7 @@ _DEFAULT = ("crvnn", "crvnn-checkpointed", "dense")
 _SWEEP = (1000, 2000, 4000, 8000, 16000, 32000)
 
 
-@click.command("lengths")
+@click.command("lengths", short_help="Measure how time and memory grow with the length.")
 @weights_option(UNTRAINED)
 @contender_option(*_DEFAULT)
 @click.option(

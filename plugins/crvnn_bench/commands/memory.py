@@ -14,7 +14,7 @@ from crvnn_core.cli.session import Session, counting, print_json, print_table
 _DEFAULT = ("crvnn", "crvnn-checkpointed", "dense")
 
 
-@click.command("memory")
+@click.command("memory", short_help="Measure the peak memory of a training step.")
 @weights_option("listops", multiple=True)
 @contender_option(*_DEFAULT)
 @click.option(

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command("plot")
+@click.command("plot", short_help="Plot the results of 'crvnn bench lengths'.")
 @click.argument("results", type=click.Path(path_type=Path))
 @click.option(
     "-o",

@@ -15,7 +15,7 @@ from crvnn_core.cli.session import Session, counting, print_json, print_table
 _DEFAULT = ("crvnn",)
 
 
-@click.command("profile")
+@click.command("profile", short_help="Show where the time of a training step goes.")
 @weights_option("listops")
 @contender_option(*_DEFAULT)
 @click.option("--lengths", default="701-1000", show_default=True, metavar="LOW-HIGH", help="Tokens.")

@@ -12,7 +12,7 @@ from crvnn_bench.commands.output import contenders_of, make_setup, results_of, s
 from crvnn_core.cli.session import Session, counting, print_json, print_table
 
 
-@click.command("shortcuts")
+@click.command("shortcuts", short_help="Measure every shortcut, alone and together.")
 @weights_option("listops")
 @click.option(
     "--rows",

@@ -32,7 +32,7 @@ from crvnn_core.cli.session import Session, counting, print_json, print_table
 _DEFAULT = ("crvnn", "dense")
 
 
-@click.command("speed")
+@click.command("speed", short_help="Time encoders against each other.")
 @weights_option("listops", multiple=True)
 @contender_option(*_DEFAULT)
 @click.option(
@@ -109,8 +109,8 @@ def speed_command(
       crvnn bench speed --weights untrained --lengths 1000 --lengths 2000 --floor
       crvnn bench speed --work forward --contender crvnn-hard --contender dense
       crvnn bench speed --batch 32 --contender crvnn --contender ordered-memory
-      crvnn bench speed --weights untrained --batch 128 --similar --lengths 4-100 --samples 1024
-      crvnn bench speed --weights runs/mine --work forward --contender my-encoder --contender my-encoder-hard
+      crvnn bench speed --weights untrained --similar --lengths 4-100
+      crvnn bench speed --weights runs/mine --contender my-encoder
     """
     from crvnn_bench.experiments.speed import Round, compare, count_jobs
     from crvnn_bench.measurement.work import DESCRIPTIONS

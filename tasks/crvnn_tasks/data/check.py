@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
+from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, set_option
 from crvnn_tasks.data.survey import Findings, histogram, missing_splits, summary, survey
 
 if TYPE_CHECKING:
@@ -32,11 +32,10 @@ def task_of(offer: Offer, directory: Path | None, sets: Sequence[str]) -> FileTa
     name = offer.component.name
     known = settings_of(offer)
     bare = evolve(offer, component=evolve(offer.component, example={}))  # an example is for the contract only
-    own = [text.removeprefix("task.") for text in sets]  # the prefix that specs need is optional here
-    settings = dict(with_parameters(bare, own).example)
+    settings = dict(with_parameters(bare, sets).example)
     if directory is not None:
         if "directory" not in known:
-            files = f"; name its files with --set, as --set {next(iter(known))}=FILE" if known else ""
+            files = f"; name its files with --set, as --set task.{next(iter(known))}=FILE" if known else ""
             raise CrvnnError(f"task '{name}' has no directory{files}")
         settings["directory"] = str(directory)
     missing = [
@@ -45,7 +44,7 @@ def task_of(offer: Offer, directory: Path | None, sets: Sequence[str]) -> FileTa
     if "directory" in known and not settings.get("directory"):
         raise CrvnnError(f"task '{name}' needs the directory of its files: --dir DIRECTORY")
     if missing:
-        raise CrvnnError(f"task '{name}' needs a '{missing[0]}': --set {missing[0]}=...")
+        raise CrvnnError(f"task '{name}' needs a '{missing[0]}': --set task.{missing[0]}=...")
     try:
         task = offer.component.make({}, **settings)
     except ValueError as error:
@@ -55,10 +54,10 @@ def task_of(offer: Offer, directory: Path | None, sets: Sequence[str]) -> FileTa
     return task
 
 
-@click.command("check")
+@click.command("check", short_help="Read the files of a task and report what is wrong.")
 @click.argument("name")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where the files are.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a parameter of the task.")
+@set_option
 @json_option
 @plugin_option
 @pass_session
@@ -73,7 +72,7 @@ def check_command(
     \b
     Examples:
       crvnn data check sst5 --dir data/sst
-      crvnn data check from-file --set train=reviews.csv --set label=stars
+      crvnn data check from-file --set task.train=reviews.csv
     """
     from rich.console import Console
 

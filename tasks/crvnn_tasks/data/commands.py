@@ -23,7 +23,7 @@ def data() -> None:
     """
 
 
-@data.command("get")
+@data.command("get", short_help="Download the published files of a task.")
 @click.argument("name")
 @click.option(
     "--dir", "directory", required=True, type=click.Path(path_type=Path), help="Where to put the files."

@@ -112,7 +112,7 @@ def _shared_options(command: F) -> F:
     return command
 
 
-@make.command("listops")
+@make.command("listops", short_help="Generate ListOps expressions.")
 @_shared_options
 @click.option(
     "--min-tokens",
@@ -160,7 +160,7 @@ def make_listops(
     \b
     Examples:
       crvnn data make listops --rows 100000 --seed 0 --out listops.tsv
-      crvnn data make listops --rows 1000 --min-tokens 900 --max-tokens 1000 --split test
+      crvnn data make listops --rows 99 --min-tokens 900 --max-tokens 1000
     """
     try:
         settings = Recipe(**recipe)
@@ -185,7 +185,7 @@ def _as_range(ctx: click.Context, parameter: click.Parameter, value: str) -> ran
     return range(first, last + 1)
 
 
-@make.command("logic")
+@make.command("logic", short_help="Generate pairs of logical sentences.")
 @_shared_options
 @click.option(
     "--operations",

@@ -95,6 +95,7 @@ def sweep_command(
       crvnn sweep --resume runs/my-sweep
       crvnn sweep --show runs/my-sweep --format markdown
     """
+    from crvnn_core.runs.plugin_files import plugin_options
     from crvnn_sweep.run import continue_sweep, show_sweep, start_sweep, work_together
 
     given = {key: value for key, value in options.items() if value not in (None, ())}
@@ -114,7 +115,8 @@ def sweep_command(
     )
     _print(show_sweep(directory, session.catalog, options["storage"]), directory, form, as_json)
     if not finished:
-        click.echo(f"crvnn: interrupted; resume with: crvnn sweep --resume {directory}", err=True)
+        files = f" {plugin_options(session.files)}" if session.files else ""
+        click.echo(f"crvnn: interrupted; resume with: crvnn sweep --resume {directory}{files}", err=True)
         raise SystemExit(130)
 
 

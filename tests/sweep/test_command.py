@@ -148,7 +148,7 @@ def test_an_interrupted_sweep_says_how_to_resume_it(here):
     stdout, stderr = worker.communicate(timeout=60)
     assert worker.returncode == 130
     assert "1 trials: 1 waiting" in stdout
-    assert "interrupted; resume with: crvnn sweep --resume s" in stderr
+    assert f"interrupted; resume with: crvnn sweep --resume s --plugin {PLUGIN}" in stderr
 
 
 def test_several_workers_of_one_command_share_the_trials(here):

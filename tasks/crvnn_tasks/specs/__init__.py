@@ -27,6 +27,12 @@ _SPECS = (
         (),
         "under an hour, one CPU core",
     ),
+    (
+        "listops-relaxations",
+        "every decision with every retriever, in short runs; for 'crvnn sweep'",
+        (),
+        "6 minutes, one CPU core",
+    ),
     ("logic", "logical inference as in the paper", ("logic",), _GPU),
     ("logic-laptop", "logical inference from labels only", ("logic",), "hours, one CPU core"),
     ("sst2", "SST2 as in the paper", ("sst", "glove"), _GPU),

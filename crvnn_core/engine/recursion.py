@@ -18,7 +18,7 @@ from crvnn_core.engine.shortcuts import ActiveSequences
 from crvnn_core.engine.state import State
 from crvnn_core.engine.supervision import encode_along, encode_sampled
 from crvnn_core.engine.trace import Recorder
-from crvnn_core.engine.traceable import TraceableHard, TraceableRecursion, TraceableSoft
+from crvnn_core.engine.traceable import TraceableHard, TraceableRecursion, TraceableSoft, uncompiled
 from crvnn_core.errors import ContractError, CrvnnError
 from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
 from crvnn_core.kernels import fixed_weights
@@ -90,6 +90,8 @@ class Recursion(Encoder):
         hard: bool = False,
         levels: Tensor | None = None,
     ) -> Encoding:
+        if torch.compiler.is_dynamo_compiling():  # of torch.compile: the loop runs outside of its graph
+            return uncompiled()(self, inputs, mask, trace=trace, hard=hard, levels=levels)
         with fixed_weights():
             if levels is not None:
                 return encode_along(self, inputs, mask, levels, trace)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from torch.nn.functional import pad
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.engine.operations import blend, join, transition
 from crvnn_core.engine.state import State
+from crvnn_core.interfaces import Encoder, Encoding
 
 if TYPE_CHECKING:
     from crvnn_core.engine.recursion import Recursion
@@ -159,3 +160,25 @@ def while_loop(condition: Callable[..., Tensor], step: Callable[..., Carried], c
 
     found: Carried = loop(condition, step, carried)  # type: ignore[no-untyped-call]
     return found
+
+
+_uncompiled: Callable[..., Encoding] | None = None
+
+
+def uncompiled() -> Callable[..., Encoding]:
+    """A function that calls an encoder as if torch.compile were not there.
+
+    The engine's loop reads from the device after each step and its shapes change, so torch.compile would break its
+    graph in every step and compile again for new shapes, up to its limit (docs/how-to/compile.md).
+    """
+    global _uncompiled
+    if _uncompiled is None:
+        import torch._dynamo  # takes a second, and only torch.compile needs it
+
+        reason = "shapes of a recursion depend on its data (docs/how-to/compile.md)"
+        _uncompiled = torch._dynamo.disable(_call, reason=reason)  # type: ignore[no-untyped-call]
+    return _uncompiled
+
+
+def _call(encoder: Encoder, *args: Any, **kwargs: Any) -> Encoding:
+    return encoder(*args, **kwargs)

@@ -7,6 +7,7 @@ import inspect
 import logging
 import re
 import traceback
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,7 +35,8 @@ def traced(exportable: Exportable) -> Any:
 def _export(module: Classifier, exportable: Exportable) -> Any:
     dynamic = torch.export.Dim.DYNAMIC
     shapes = [{0: dynamic, 1: dynamic}, {0: dynamic}] * exportable.trained.task.arity
-    with torch.no_grad(), without():
+    with torch.no_grad(), without(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The tensor attributes .*_flat_weights")  # torch's own, of its LSTM
         return torch.export.export(
             module, tuple(exportable.inputs(3, 11)), dynamic_shapes=(tuple(shapes),), strict=False
         )

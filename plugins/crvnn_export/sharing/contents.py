@@ -10,6 +10,7 @@ from typing import Any
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.runs.directory import RunDirectory, seed_directories
+from crvnn_core.runs.plugin_files import kept_plugin_files
 from crvnn_export.sharing.card import model_card
 
 #: Texts about a model that a run directory may have, the first of which becomes the body of its card.
@@ -61,7 +62,7 @@ def _one(run: RunDirectory, name: str, metrics: bool, checkpoints: bool) -> dict
 
 def _paths(run: RunDirectory, metrics: bool, checkpoints: bool) -> Iterator[Path]:
     yield from (run.spec, run.lexicon, run.weights, run.environment, run.results)
-    yield from sorted((run.path / "plugins").glob("*.py"))  # of 'crvnn train --plugin'
+    yield from kept_plugin_files(run)
     if metrics or checkpoints:
         yield run.metrics
     if checkpoints:

@@ -161,7 +161,7 @@ def test_examples_of_the_contract_are_no_settings():
     # The catalog knows an example for every task; it says nothing about the user's files.
     with pytest.raises(CrvnnError, match="task 'sst5' needs the directory of its files: --dir DIRECTORY"):
         run("sst5")
-    with pytest.raises(CrvnnError, match="task 'from-file' needs a 'train': --set task.train="):
+    with pytest.raises(CrvnnError, match=r"task 'from-file' needs a 'train': --set task\.train="):
         run("from-file")
 
 

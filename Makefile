@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint fix docs docs-site screenshots clean
+.PHONY: help setup demo test test-slow lint fix docs notebooks docs-site screenshots clean
 
 help:  ## list these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ docs-site: .venv/.docs  ## build the documentation as a site, into site/
 .venv/.docs: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
+
+notebooks: $(READY)  ## run docs/notebooks/ and store what they show
+	@$(BIN)/python docs/make_notebooks.py
 
 clean:  ## remove .venv and caches
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis

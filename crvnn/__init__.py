@@ -11,14 +11,15 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crvnn.catalog import components
     from crvnn.encoder import Encoder
+    from crvnn.plugins import catalog, components
     from crvnn.specs import assemble, read_spec
     from crvnn.training import resume, train
     from crvnn_core.engine.trace import Trace
     from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameError
     from crvnn_core.inference.inspection import Inspection
     from crvnn_core.inference.predictions import Prediction, Predictions
+    from crvnn_core.inference.published_weights import load_published_weights
     from crvnn_core.inference.trained import Trained, load
     from crvnn_core.interfaces import Encoding
     from crvnn_core.spec import RunSpec
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = {
-    "crvnn.catalog": ("components",),
+    "crvnn.plugins": ("catalog", "components"),
     "crvnn.encoder": ("Encoder",),
     "crvnn.specs": ("assemble", "read_spec"),
     "crvnn.training": ("resume", "train"),
@@ -37,6 +38,7 @@ _MODULES = {
     "crvnn_core.errors": ("CrvnnError", "InputError", "SpecError", "UnknownNameError"),
     "crvnn_core.inference.inspection": ("Inspection",),
     "crvnn_core.inference.predictions": ("Prediction", "Predictions"),
+    "crvnn_core.inference.published_weights": ("load_published_weights",),
     "crvnn_core.inference.trained": ("Trained", "load"),
     "crvnn_core.interfaces": ("Encoding",),
     "crvnn_core.spec": ("RunSpec",),
@@ -65,8 +67,10 @@ __all__ = [
     "TreeScores",
     "UnknownNameError",
     "assemble",
+    "catalog",
     "components",
     "load",
+    "load_published_weights",
     "read_spec",
     "resume",
     "score_trees",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crvnn.catalog import installed
+from crvnn.plugins import installed
 from crvnn_core.errors import InputError
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec import RunSpec, spec_dict

@@ -9,7 +9,7 @@ from typing import Any
 import tomli_w
 from attrs import evolve
 
-from crvnn.catalog import installed
+from crvnn.plugins import installed
 from crvnn.specs import Spec, read_spec
 from crvnn_core.errors import InputError, Origin
 from crvnn_core.host.catalog import Catalog

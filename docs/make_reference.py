@@ -10,13 +10,15 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import attrs
 import click
 import tomli_w
 
+import crvnn
+import crvnn.sklearn as crvnn_sklearn
 import crvnn_core
 from crvnn_core import SLOTS, create_plugin_manager, read_catalog
 from crvnn_core.annotations import Range
@@ -354,10 +356,21 @@ def _value(option: click.Option, facts: dict[str, Any]) -> str:
 
 def _python() -> Iterator[str]:
     yield "# Python"
-    yield "What `crvnn_core` offers to programs and plug-ins."
-    for name in crvnn_core.__all__:
-        thing = getattr(crvnn_core, name)
-        yield f"## {name}"
+    yield (
+        "`crvnn` is for programs and notebooks ([how to use it](../how-to/use-from-python.md)), `crvnn.sklearn` for "
+        "scikit-learn, `crvnn_core` for plug-ins."
+    )
+    yield "## crvnn"
+    yield from _names(crvnn, crvnn.__all__)
+    yield from _names(crvnn_sklearn, ["CRvNNClassifier"])
+    yield "## crvnn_core"
+    yield from _names(crvnn_core, crvnn_core.__all__)
+
+
+def _names(package: ModuleType, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        thing = getattr(package, name)
+        yield f"### {name}"
         if inspect.isclass(thing):
             yield from _class(name, thing)
         elif inspect.isfunction(thing):
@@ -372,7 +385,7 @@ def _python() -> Iterator[str]:
 
 def _class(name: str, kind: type) -> Iterator[str]:
     bases = ", ".join(base.__name__ for base in kind.__bases__ if base is not object)
-    own = [c for c in kind.__mro__ if c.__module__.startswith("crvnn_core") and "__init__" in vars(c)]
+    own = [c for c in kind.__mro__ if c.__module__.startswith("crvnn") and "__init__" in vars(c)]
     lines = [f"class {name}({bases})" if bases else f"class {name}"]
     yield _code("\n".join([*lines, *([f"{name}{_signature(kind)}"] if own else [])]), "text")
     yield _first_line(kind)
@@ -401,7 +414,7 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
 
 def _inherited_line(kind: type, key: str) -> str:
     """The first line about a method in our own classes; torch has something to say of every ``forward``."""
-    own = [vars(c)[key] for c in kind.__mro__ if key in vars(c) and c.__module__.startswith("crvnn_core")]
+    own = [vars(c)[key] for c in kind.__mro__ if key in vars(c) and c.__module__.startswith("crvnn")]
     return next((_first_line(member) for member in own if member.__doc__), "")
 
 

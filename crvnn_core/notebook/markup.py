@@ -10,7 +10,7 @@ from attrs import frozen
 from crvnn_core.palette import COLOURS
 from crvnn_core.trees import Tree
 
-_USED = ("surface", "sunk", "ink", "muted", "line", "later", "e", "c", "correct", "wrong")
+_USED = ("surface", "sunk", "ink", "muted", "line", "later", "e", "c", "share", "wrong")
 #: What says that a page is light or dark: JupyterLab, VS Code, and pages made with MkDocs Material.
 _THEMES = (
     ('body[data-jp-theme-light="true"]', "body.vscode-light", '[data-md-color-scheme="default"]'),
@@ -31,6 +31,9 @@ _RULES = """
 .crvnn-view .unknown { color: var(--crvnn-wrong); text-decoration: underline dashed; }
 .crvnn-view .bar { display: inline-block; height: 0.7em; border-radius: 2px; background: var(--crvnn-e); }
 .crvnn-view .share { white-space: nowrap; }
+.crvnn-view .shade { display: block; position: relative; min-width: 2em; min-height: 1.4em; padding: 0 0.3em; }
+.crvnn-view .shade i { position: absolute; inset: 0; background: var(--crvnn-share); border-radius: 2px; }
+.crvnn-view .shade span { position: relative; }
 .crvnn-view .steps td { padding: 1px; vertical-align: middle; }
 .crvnn-view .steps td span { display: block; min-width: 2.6em; height: 1.5em; position: relative; border-radius: 2px;
   background: var(--crvnn-sunk); overflow: hidden; }
@@ -90,6 +93,13 @@ def bar(share: float) -> Raw:
     """A bar whose length is a probability, and its number."""
     return Raw(
         f'<span class="share"><span class="bar" style="width: {6 * share:.2f}em"></span> {share:.1%}</span>'
+    )
+
+
+def shade(text: str, share: float) -> Raw:
+    """A text on a shade that is the deeper the larger a share is."""
+    return Raw(
+        f'<span class="shade"><i style="opacity: {0.55 * share:.2f}"></i><span>{escape(text)}</span></span>'
     )
 
 

@@ -11,13 +11,15 @@ from crvnn_core.engine.trace import Trace
 from crvnn_core.inference.inspection import InspectedSequence, Inspection
 from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.trained import Trained
-from crvnn_core.notebook.markup import Raw, bar, drawing, escape, line, more, page, table
+from crvnn_core.notebook.markup import Raw, bar, drawing, escape, line, more, page, shade, table
+from crvnn_core.runs.classification import Classification
 from crvnn_core.training.evaluation import Result, Results
 from crvnn_core.trees import Tree
 from crvnn_core.trees.evaluation import TreeScores
 
 _ROWS = 50  # of predictions that are shown
 _CLASSES = 5  # of a prediction that are shown, the most probable first
+_MOST_CLASSES = 20  # of a confusion matrix
 _SEQUENCES = 4  # of a trace that are shown
 _TOKENS = 200  # of a sequence that are shown step by step
 _LEGEND = Raw(
@@ -84,7 +86,7 @@ def _trace(shown: Trace) -> str:
 
 @view.register(Result)
 def _result(shown: Result) -> str:
-    return page(_scores({"": shown}))
+    return page(_scores({"": shown}), *_classification(shown.classification))
 
 
 @view.register(Results)
@@ -167,6 +169,22 @@ def _cell(exists: float, compose: float) -> Raw:
         f'<span title="e {exists:.3f}, c {compose:.3f}"><i style="height: {exists:.1%}"></i>'
         f'<b style="width: {compose:.1%}"></b></span>'
     )
+
+
+def _classification(shown: Classification | None) -> Iterable[Raw]:
+    """Scores of the classes, and the confusion matrix; nothing of more classes than fit on a page."""
+    if shown is None or len(shown.classes) > _MOST_CLASSES:
+        return
+    measures = ("support", "precision", "recall", "f1")
+    rows = [(each.name, *(_number(key, getattr(each, key)) for key in measures)) for each in shown.scores]
+    yield line(f"macro F1 {shown.macro_f1:.1%}")
+    yield table(("class", *measures), rows, right=range(1, 5))
+    yield line("true class (rows), predicted class (columns)", "muted")
+    matrix = [
+        (name, *(shade(f"{count:,}" if count else "", count / (sum(counts) or 1)) for count in counts))
+        for name, counts in zip(shown.classes, shown.confusion, strict=True)
+    ]
+    yield table(("", *shown.classes), matrix, right=range(1, len(shown.classes) + 1))
 
 
 def _scores(results: dict[str, Result]) -> Raw:

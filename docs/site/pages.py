@@ -141,6 +141,7 @@ def _api(module: str) -> Iterator[str]:
     own = {name: home for name, home in names.items() if page_of(home) == module}
     yield from (f"::: {home}.{name}\n" for name, home in own.items())
     if module == "crvnn":
+        yield "::: crvnn.sklearn.CRvNNClassifier\n"
         yield "## More\n\n`crvnn` also has these names, which are described on other pages:\n"
         yield from (f"- [`{name}`][{names[name]}.{name}]" for name in names if name not in own)
 

@@ -160,6 +160,14 @@ def test_results_have_a_row_for_each_split_and_group(letters):
     assert "no results are known" in Page(crvnn.Results()._repr_html_()).text
 
 
+def test_a_result_that_was_just_measured_shows_its_classes_and_their_confusion(letters):
+    shown = letters.evaluate(["a", "b", "c"], labels=["yes", "no", "yes"])
+    page = Page(shown._repr_html_())
+    assert f"macro F1 {shown.classification.macro_f1:.1%}" in page.text
+    assert sum(attributes.get("class") == "shade" for _, attributes in page.tags) == 4
+    assert "predicted class" not in Page(letters.results["test"]._repr_html_()).text  # only scores were kept
+
+
 def test_a_model_shows_its_components_and_results(letters):
     page = Page(letters._repr_html_())
     assert repr(letters) in page.text

@@ -18,17 +18,13 @@ _SHELLS = ("bash", "zsh", "fish")
 def completion_command(shell: str | None) -> None:
     """Print what lets a SHELL complete commands, options, and the names of components, runs, specs and presets.
 
-    Without SHELL, it is the one that $SHELL names.
+    Without SHELL, it is the one that $SHELL names. Let the shell read it when it starts: 'eval "$(crvnn completion bash)"'
+    in ~/.bashrc, the same with zsh in ~/.zshrc, and the second example in ~/.config/fish/config.fish.
 
     \b
-    Put one of these lines into the file that the shell reads at its start:
-      eval "$(crvnn completion bash)"     ~/.bashrc
-      eval "$(crvnn completion zsh)"      ~/.zshrc
-      crvnn completion fish | source      ~/.config/fish/config.fish
-
-    \b
-    Example:
+    Examples:
       crvnn completion bash
+      crvnn completion fish | source
     """
     name = shell or Path(os.environ.get("SHELL", "")).name
     maker = get_completion_class(name) if name in _SHELLS else None

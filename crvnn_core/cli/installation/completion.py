@@ -18,8 +18,9 @@ _SHELLS = ("bash", "zsh", "fish")
 def completion_command(shell: str | None) -> None:
     """Print what lets a SHELL complete commands, options, and the names of components, runs, specs and presets.
 
-    Without SHELL, it is the one that $SHELL names. Let the shell read it when it starts: 'eval "$(crvnn completion bash)"'
-    in ~/.bashrc, the same with zsh in ~/.zshrc, and the second example in ~/.config/fish/config.fish.
+    Without SHELL, it is the one that $SHELL names. Let the shell read it when it starts:
+    'eval "$(crvnn completion bash)"' in ~/.bashrc, the same with zsh in ~/.zshrc, and the second example in
+    ~/.config/fish/config.fish.
 
     \b
     Examples:

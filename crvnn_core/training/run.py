@@ -79,8 +79,8 @@ def save_trained(trained: Trained, path: Path) -> None:
         return
     run.write_json(run.environment, environment(trained.packages))
     if trained.results:
-        splits = {split: result.plain() for split, result in trained.results.items()}
-        run.write_json(run.results, {"seed": trained.spec.seed, "splits": splits})
+        development = trained.task.development if trained.task.development in trained.results else ""
+        write_results(run, trained.results, development, {"seed": trained.spec.seed})
     write_spec(trained.spec, run.spec)  # last, because a directory with a spec is a run
 
 

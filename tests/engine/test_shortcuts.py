@@ -222,7 +222,7 @@ def test_without_a_tolerance_only_what_is_gone_leaves():
 @pytest.mark.parametrize("option", ["drop", "skip"])
 @pytest.mark.parametrize("value", [-0.1, 1.0])
 def test_a_tolerance_out_of_range_is_refused(option, value):
-    with pytest.raises(ValueError, match="drop and skip"):
+    with pytest.raises(ValueError, match=f"{option} must be at least 0 and below 1, not {value}"):
         model(**{option: value})
 
 

@@ -182,7 +182,7 @@ learning_rat = 1
         ("training.epochs", "-1", "must be at least 0, not -1"),
         ("model.output_dropout", "high", "must be a number, not 'high'"),
         ("model.output_dropout", "false", "must be a number, not False"),
-        ("model.output_dropout", "nan", "must be at least 0 and at most 1, not nan"),
+        ("model.output_dropout", "nan", "must be finite, not nan"),
         ("model.encoder.penalise", "none", "must be one of 'all', 'unhalted', not 'none'"),
         ("model.encoder.penalise", "1", "must be one of 'all', 'unhalted', not 1"),
         ("model.encoder.boundaries", "yes", "must be true or false, not 'yes'"),

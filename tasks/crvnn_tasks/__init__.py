@@ -78,6 +78,11 @@ def crvnn_models() -> Iterable[TrainedModel]:
             str(here / "listops-guided"),
             summary="ListOps, width 128, supervised on gold trees at first; its decisions are exactly 0 or 1",
         ),
+        TrainedModel(
+            "logic",
+            str(here / "logic"),
+            summary="relations of logical sentences, width 128, trained on labels only",
+        ),
     ]
 
 

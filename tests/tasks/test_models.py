@@ -13,6 +13,7 @@ from crvnn_core import load
 from crvnn_core.cli import main
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_tasks.listops.task import ListOps
+from crvnn_tasks.logic.task import Logic
 
 HOME = Path(crvnn_tasks.__file__).parent / "models" / "listops"
 
@@ -64,6 +65,27 @@ def test_it_comes_with_its_spec_its_seed_and_its_story():
     assert (HOME / "MODEL.md").is_file()
     assert not run.last.exists()  # only training needs checkpoints
     assert sum(path.stat().st_size for path in HOME.rglob("*")) < 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "relation"),
+    [
+        ("( a ( or b ) )", "( b ( or a ) )", "="),
+        ("( a ( and b ) )", "a", "<"),
+        ("a", "( not a )", "^"),
+        ("a", "( b ( or c ) )", "#"),
+    ],
+)
+def test_the_logic_model_knows_simple_relations(first, second, relation):
+    result = CliRunner().invoke(main, ["predict", "logic", first, second, "--json"])
+    assert json.loads(result.stdout)[0]["label"] == relation
+
+
+def test_the_logic_model_is_right_on_generated_pairs():
+    examples = list(islice(Logic(held_out=300).examples("dev", 5), 300))
+    assert (
+        load("logic").evaluate(examples).total.accuracy > 0.93
+    )  # 97.1% of the published pairs of up to 6 operations
 
 
 @pytest.fixture(scope="module")

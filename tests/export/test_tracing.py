@@ -46,14 +46,21 @@ def test_encoders_without_a_recursion_are_exported(encoder, tmp_path):
     assert written.difference < 1e-4
 
 
-def test_the_left_to_right_encoder_has_a_loop_over_positions(monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "sets"),
+    [
+        ("fixed", ["model.encoder=left-to-right"]),
+        ("sequential", ["model.encoder=lstm", "model.encoder.layers=2"]),
+    ],
+)
+def test_a_loop_over_positions_gives_the_same_logits(module, sets, monkeypatch):
     def loop(condition, step, carried):  # without torch's graph, which would take seconds to make
         while condition(*carried):
             carried = step(*carried)
         return carried
 
-    monkeypatch.setattr("crvnn_plugins.encoders.fixed.while_loop", loop)
-    given = exportable("model.encoder=left-to-right")
+    monkeypatch.setattr(f"crvnn_plugins.encoders.{module}.while_loop", loop)
+    given = exportable(*sets)
     for inputs, wanted in given.trials():
         torch.testing.assert_close(given.module()(*inputs), wanted)
 

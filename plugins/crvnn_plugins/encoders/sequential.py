@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from crvnn_core import Encoder, Encoding, checked_lengths
 from crvnn_core.annotations import Count, Probability, check_ranges
+from crvnn_core.engine.traceable import while_loop
 from crvnn_core.precision import at_least_float32
 
 
@@ -51,15 +52,33 @@ class LSTMEncoder(Encoder):
 
 
 class _TraceableLSTM(nn.Module):
-    """Runs over padding as well, which is behind the tokens, and takes the output at the last one."""
+    """The layers position by position, in a loop that torch can trace: it would unroll ``nn.LSTM`` to one length."""
 
     def __init__(self, lstm: nn.LSTM) -> None:
         super().__init__()
         self.lstm = lstm
 
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        outputs: Tensor = self.lstm(inputs.masked_fill(~mask.unsqueeze(-1), 0))[0]
-        return outputs[torch.arange(inputs.shape[0], device=inputs.device), mask.sum(1) - 1]
+        lstm, tokens = self.lstm, inputs.masked_fill(~mask.unsqueeze(-1), 0).transpose(0, 1)  # [n, B, d]
+
+        def step(position: Tensor, outputs: Tensor, memories: Tensor) -> tuple[Tensor, ...]:
+            given, states = tokens.index_select(0, position)[0], []
+            for layer, weights in enumerate(lstm.all_weights):
+                states.append(torch.lstm_cell(given, (outputs[layer], memories[layer]), *weights))
+                given = nn.functional.dropout(states[-1][0], lstm.dropout, self.training)
+            there = mask.index_select(1, position)
+            new_outputs, new_memories = (torch.stack(each) for each in zip(*states, strict=True))
+            return (
+                position + 1,
+                torch.where(there, new_outputs, outputs),
+                torch.where(there, new_memories, memories),
+            )
+
+        position = torch.zeros(1, dtype=torch.long, device=inputs.device)
+        zeros = inputs.new_zeros(lstm.num_layers, inputs.shape[0], lstm.hidden_size)
+        begin = (position, zeros, zeros.clone())
+        _, outputs, _ = while_loop(lambda at, *_: (at < tokens.shape[0]).all(), step, begin)
+        return outputs[-1]
 
 
 class TransformerEncoder(Encoder):

@@ -141,18 +141,22 @@ def disk(session: Session) -> Iterator[Finding]:
 
 def training(session: Session) -> Iterator[Finding]:
     """A training of about a second, of the default variant in small."""
+    from crvnn_core.host.description import describe
     from crvnn_core.spec import read_spec
     from crvnn_core.spec.assembly import assemble
     from crvnn_core.training.trainer import train
 
-    small = (
+    small = [
         "model.width=16",
         "training.batch=8",
         "training.epochs=0",
         "training.steps=5",
-        "training.evaluate_rows=8",
-    )
-    spec = read_spec(session.catalog, sets=[*small, "training.observers=[]"])
+        "training.observers=[]",
+    ]
+    task = read_spec(session.catalog).task.name
+    made = {parameter["name"] for parameter in describe(session.catalog, "task", task)["parameters"]}
+    small += [f"task.{name}=64" for name in ("rows", "held_out") if name in made]  # data that is generated
+    spec = read_spec(session.catalog, sets=small)
     assembly = assemble(spec, session.catalog)
     began = time.perf_counter()
     outcome = train(assembly, evaluate_splits=[])

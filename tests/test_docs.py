@@ -19,6 +19,7 @@ from crvnn_core.cli import main
 from crvnn_core.host import hooks
 from crvnn_core.testing import CHECKS
 from venvs import throwaway_venv
+from warm import warm_command
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -91,13 +92,21 @@ def read_blocks(text):
     return blocks
 
 
-def run_page(text, name, directory):
+@pytest.fixture(scope="module")
+def commands():
+    """Where a ``crvnn`` is that starts at once. Pages that install something use the real one, in a new process."""
+    with warm_command() as directory:
+        yield directory
+
+
+def run_page(text, name, directory, commands=""):
     """Run a page's blocks in a directory of their own."""
     blocks = read_blocks(text)
     installs = any(block.language != "python" and "pip install" in block.text for block in blocks)
     environment = throwaway_venv(directory / ".venv") if installs else dict(os.environ)
     if not installs:
-        environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        places = [commands, str(Path(sys.executable).parent), os.environ["PATH"]]
+        environment["PATH"] = os.pathsep.join(filter(None, places))
     # One thread: more of them, on cores that other tests are using as well, mostly wait for each other.
     environment |= {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
     python = directory / ".venv" / "bin" / "python" if installs else sys.executable
@@ -117,11 +126,11 @@ NEEDED = {"docs/how-to/export.md": ("onnx", "onnxscript", "onnxruntime")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_code_block_of_the_page_runs(page, tmp_path):
+def test_every_code_block_of_the_page_runs(page, tmp_path, commands):
     missing = [name for name in NEEDED.get(named(page), ()) if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} is not installed (an extra)")
-    done = run_page(page.read_text(encoding="utf-8"), named(page), tmp_path)
+    done = run_page(page.read_text(encoding="utf-8"), named(page), tmp_path, commands)
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
 
 

@@ -17,9 +17,8 @@ from crvnn_core.errors import nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec.tables import plain_value
 from crvnn_tasks.from_file.task import FromFile
-from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens
+from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens, vocabulary_of
 from crvnn_tasks.rows import listed
-from crvnn_tasks.tokenization import frequent_tokens
 
 NAME = "in-memory"
 _ABSENT = (
@@ -96,10 +95,7 @@ class InMemory(Task):
     @cached_property
     def vocabulary(self) -> Sequence[str]:  # type: ignore[override]
         """The tokens that occur ``min_count`` times or more in the training split, by descending frequency."""
-        found = frequent_tokens(self.examples("train", 0), self.min_count)
-        if not found:
-            raise InputError(f"no token occurs {self.min_count} times in the training split (min_count)")
-        return found
+        return vocabulary_of(self.examples("train", 0), self.min_count)
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         return split_tokens(text, self.tokens, self.lower)

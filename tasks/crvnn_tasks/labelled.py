@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-from crvnn_tasks.tokenization import interned, words
+from crvnn_core import Example, InputError
+from crvnn_tasks.tokenization import frequent_tokens, interned, words
 
 #: The tokens of the one or two texts of an example.
 Sequences = tuple[tuple[str, ...], ...]
@@ -42,6 +43,14 @@ def held_out(texts: Iterable[Sequences], share: float) -> frozenset[Sequences]:
     order = sorted(ranks, key=lambda sequences: (ranks[sequences], sequences))
     count = round(share * len(order))
     return frozenset(order[: min(max(count, 1), len(order) - 1)])
+
+
+def vocabulary_of(examples: Iterable[Example], min_count: int) -> Sequence[str]:
+    """The tokens that occur ``min_count`` times or more, by descending frequency; an error if there are none."""
+    found = frequent_tokens(examples, min_count)
+    if not found:
+        raise InputError(f"no token occurs {min_count} times in the training split (min_count)")
+    return found
 
 
 def _rank(sequences: Sequences) -> float:

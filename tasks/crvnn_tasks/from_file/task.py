@@ -13,9 +13,8 @@ from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.annotations import Count, Range, check_ranges
 from crvnn_core.errors import nearest
 from crvnn_tasks.from_file.tables import table_rows
-from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens
+from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens, vocabulary_of
 from crvnn_tasks.rows import FileTask, Row, input_row, json_lines, listed, text_of
-from crvnn_tasks.tokenization import frequent_tokens
 
 _FORMATS = {
     ".csv": "csv",
@@ -117,10 +116,7 @@ class FromFile(FileTask):
     @cached_property
     def vocabulary(self) -> Sequence[str]:  # type: ignore[override]
         """The tokens that occur ``min_count`` times or more in the training split, by descending frequency."""
-        found = frequent_tokens(self.examples("train", 0), self.min_count)
-        if not found:
-            raise InputError(f"no token occurs {self.min_count} times in the training split (min_count)")
-        return found
+        return vocabulary_of(self.examples("train", 0), self.min_count)
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         return split_tokens(text, self.tokens, self.lower)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +61,38 @@ class Output:
 
     logits: Tensor  # [B, classes]
     encodings: tuple[Encoding, ...]
+    #: Logits of the encodings' baselines, where they have them.
+    baseline: Tensor | None = None
+    #: The encoder's, where decisions were sampled to learn from.
+    relative_cost: Callable[[Tensor, Tensor | None], Tensor] | None = None
 
     def loss(self, labels: Tensor) -> Tensor:
-        """Cross-entropy and the encoder's penalty, averaged over the batch and over the sequences of a pair."""
+        """Cross-entropy and the encoder's penalty, averaged over the batch and over the sequences of a pair.
+
+        Where decisions were sampled, its gradient is an estimate of that of the expected loss.
+        """
         entropy = nn.functional.cross_entropy(at_least_float32(self.logits), labels)
         penalty = torch.stack([encoding.penalty.mean() for encoding in self.encodings]).mean()
-        return entropy + penalty
+        if self.relative_cost is None:
+            return entropy + penalty
+        return entropy + penalty + self._reinforcement(self.relative_cost, labels)
+
+    def _reinforcement(
+        self, relative_cost: Callable[[Tensor, Tensor | None], Tensor], labels: Tensor
+    ) -> Tensor:
+        """REINFORCE: 0, with the gradient of the expected cross-entropy with respect to the sampled decisions."""
+        with torch.no_grad():
+            cost = _cross_entropies(self.logits, labels)
+            baseline = None if self.baseline is None else _cross_entropies(self.baseline, labels)
+            relative = relative_cost(cost, baseline)
+        # The sequences of a pair are sampled independently, so their log-probabilities add up.
+        sampled = [e.log_probability for e in self.encodings if e.log_probability is not None]
+        surrogate = (relative * torch.stack(sampled).sum(0)).mean()
+        return surrogate - surrogate.detach()  # so that the loss that is shown stays the cross-entropy
+
+
+def _cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(at_least_float32(logits), labels, reduction="none")
 
 
 class TokenVectors(nn.Module):
@@ -161,7 +187,7 @@ class Model(nn.Module):
         """
         expect_tree_supervision(self.encoder)
         try:
-            with self._evaluating():
+            with evaluating(self):
                 encodings = tuple(
                     self.encoder.sample(self._vectors(tokens), tokens.mask, noise)
                     for tokens in batch.sequences
@@ -186,7 +212,14 @@ class Model(nn.Module):
         return inputs
 
     def _output(self, encodings: tuple[Encoding, ...]) -> Output:
-        return Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
+        output = Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
+        if any(encoding.log_probability is not None for encoding in encodings):
+            output.relative_cost = self.encoder.relative_cost
+            baselines = [encoding.baseline for encoding in encodings if encoding.baseline is not None]
+            if len(baselines) == len(encodings):
+                with torch.no_grad(), evaluating(self.head):
+                    output.baseline = self.head(*baselines)
+        return output
 
     def probabilities(self, *columns: Sequence[Sequence[str]]) -> Tensor:
         """Class probabilities [B, classes] for token sequences; two columns for a task on pairs."""
@@ -201,7 +234,7 @@ class Model(nn.Module):
         """
         nothing = torch.zeros(len(columns[0]), dtype=torch.long)
         batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing)
-        with self._evaluating():
+        with evaluating(self):
             return self(batch.to(self.embed.weight.device), trace=trace, hard=hard)
 
     @torch.no_grad()
@@ -216,20 +249,21 @@ class Model(nn.Module):
         tokens = self.vocabulary.encode(sequences)
         ids, mask = tokens.ids.to(device), tokens.mask.to(device)
         option: dict[str, Any] = {"hard": True} if hard else {}
-        with self._evaluating():
+        with evaluating(self):
             encoding = self.encoder(self._vectors(Tokens(ids, mask)), mask, **option)
         self._expect((encoding,), "vector")
         return encoding.vector
 
-    @contextlib.contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """Evaluation mode, and afterwards the mode that it was in."""
-        was_training = self.training
-        self.eval()
-        try:
-            yield
-        finally:
-            self.train(was_training)
+
+@contextlib.contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode, and afterwards the mode that the module was in."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
 
 
 def expect_hard_inference(encoder: Encoder, name: str) -> None:

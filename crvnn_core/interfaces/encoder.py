@@ -31,6 +31,12 @@ class Encoding:
     levels: Tensor | None = None
     #: When composing along given trees: the mean negative log-likelihood [B] of the decisions that build them.
     decision_loss: Tensor | None = None
+    #: From an encoder that samples decisions, in training: the log-probability [B] of those it sampled. The loss gets a
+    #: term with the gradient of the expected cross-entropy with respect to them (REINFORCE).
+    log_probability: Tensor | None = None
+    #: Beside ``log_probability``: vectors [B, d], such as those of the most likely decisions, without gradient. The
+    #: head classifies them too, and ``Encoder.relative_cost`` is given their cross-entropy.
+    baseline: Tensor | None = None
 
 
 class Encoder(Part):
@@ -90,6 +96,18 @@ class Encoder(Part):
         :param noise: by which Gumbel noise on the scores is multiplied; with 0 the tree is not random.
         """
         raise NotImplementedError(f"{type(self).__name__} samples no trees")
+
+    def relative_cost(self, cost: Tensor, baseline: Tensor | None) -> Tensor:
+        """How much worse than expected the sampled decisions were [B]: the factor of their log-probability.
+
+        By default ``cost - baseline``, or ``cost`` without a baseline. It is called without gradients, once for each
+        batch of training in which the encodings have a ``log_probability``. To subtract or divide by running
+        statistics, override it and keep them in buffers: then they are saved, and the same in every process.
+
+        :param cost: the cross-entropy [B] of each example.
+        :param baseline: that of the vectors ``Encoding.baseline``, if the encodings have them.
+        """
+        return cost if baseline is None else cost - baseline
 
     @abstractmethod
     def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False) -> Encoding:

@@ -101,6 +101,84 @@ def test_a_loss_is_the_cross_entropy_and_the_mean_penalty_of_the_sequences():
     assert Output(logits, encodings).loss(labels).item() == pytest.approx(wanted)
 
 
+def sampled(log_probability, penalty=0.0):
+    count = len(log_probability)
+    vector = torch.zeros(count, 2, dtype=torch.double)
+    return Encoding(vector, torch.full((count,), penalty), torch.ones(count), log_probability=log_probability)
+
+
+@pytest.mark.parametrize("baseline", [None, torch.randn(6, 4, dtype=torch.double)])
+def test_the_expected_gradient_of_sampled_decisions_is_that_of_the_expected_loss(baseline):
+    """A pair with 2 and 3 possible decisions, all 6 outcomes as the rows of a batch, weighted by probability."""
+    torch.manual_seed(0)
+    one, two = (torch.randn(k, dtype=torch.double, requires_grad=True) for k in (2, 3))
+    logits = torch.randn(6, 4, dtype=torch.double, requires_grad=True)
+    labels = torch.full((6,), 2)
+    if baseline is not None:
+        baseline = baseline[:1].expand(6, 4)  # it does not depend on what is sampled
+    chances = (
+        one.log_softmax(0).repeat_interleave(3),
+        two.log_softmax(0).repeat(2),
+    )
+    joint = sum(chances).exp()
+    expected = (joint * nn.functional.cross_entropy(logits, labels, reduction="none")).sum()
+    want = torch.autograd.grad(expected, [one, two, logits], retain_graph=True)
+    got = [torch.zeros_like(each) for each in want]
+    for row in range(6):
+        just = slice(row, row + 1)
+        given = None if baseline is None else baseline[just]
+        encodings = tuple(sampled(each[just]) for each in chances)
+        loss = Output(logits[just], encodings, given, Mean(2).relative_cost).loss(labels[just])
+        assert loss.item() == pytest.approx(nn.functional.cross_entropy(logits[just], labels[just]).item())
+        found = torch.autograd.grad(loss, [one, two, logits], retain_graph=True)
+        got = [total + joint[row].detach() * each for total, each in zip(got, found, strict=True)]
+    for ours, theirs in zip(got, want, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+class Flips(Mean):
+    """The mean of the tokens, or in training a random half of it, with the mean itself as baseline."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.score, self.costs = nn.Parameter(torch.zeros(())), []
+
+    def forward(self, inputs, mask, *, trace=False):
+        encoding = super().forward(inputs, mask)
+        if self.training:
+            sign = torch.where(torch.rand(len(inputs)) < 0.5, 1.0, -1.0)
+            encoding.log_probability = nn.functional.logsigmoid(self.score * sign)
+            encoding.baseline = encoding.vector.detach()
+            encoding.vector = encoding.vector * (sign > 0).unsqueeze(1)
+        return encoding
+
+    def relative_cost(self, cost, baseline):
+        self.costs.append((cost, baseline))
+        return super().relative_cost(cost, baseline)
+
+
+@pytest.mark.parametrize("arity", [1, 2])
+def test_the_head_classifies_baselines_without_dropout_and_gradients(arity):
+    vectors = TokenVectors(torch.randn(3, 4), trainable=True)
+    model = Model(["a", "b", "c"], vectors, Flips(4), Head(4, 2, arity=arity, dropout=0.5), width=4)
+    examples = [Example((("a", "b"), ("b",))[:arity], 0), Example((("c",), ("a", "c"))[:arity], 1)]
+    batch = collate(examples, model.vocabulary)
+    output = model(batch)
+    assert model.head.training
+    assert not output.baseline.requires_grad
+    output.loss(batch.labels).backward()
+    assert model.encoder.score.grad.isfinite()
+    ((cost, baseline),) = model.encoder.costs  # once, also for a pair
+    assert (
+        cost.tolist() == nn.functional.cross_entropy(output.logits, batch.labels, reduction="none").tolist()
+    )
+    evaluated = model.eval()(batch)
+    want = nn.functional.cross_entropy(evaluated.logits, batch.labels, reduction="none")
+    torch.testing.assert_close(baseline, want.detach())
+    evaluated.loss(batch.labels)
+    assert len(model.encoder.costs) == 1
+
+
 def test_vectors_of_any_size_are_mapped_to_the_models_width(model):
     assert model.project.weight.shape == (4, 5)
     output = model(collate([Example((("a", "b"),), 0), Example((("c",),), 1)], model.vocabulary))

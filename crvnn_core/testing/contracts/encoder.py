@@ -24,6 +24,7 @@ from crvnn_core.testing.common import (
     same_on_every_call,
     saved_and_loaded,
 )
+from crvnn_core.testing.contracts.reinforcement import REINFORCEMENT_CHECKS, total
 from crvnn_core.testing.contracts.tree_supervision import SUPERVISION_CHECKS
 from crvnn_core.testing.parts import plain_parts
 
@@ -97,8 +98,7 @@ def check_encoder_learns(component: Component) -> None:
     """In training, gradients reach every parameter."""
     mask = padded()
     encoder = _encoder(component).train()
-    encoding = encoder(random(*mask.shape, WIDTH), mask)
-    gradients_reach(encoder, (encoding.vector * random(encoder.width)).sum() + encoding.penalty.sum())
+    gradients_reach(encoder, total(encoder(random(*mask.shape, WIDTH), mask)))
 
 
 def check_encoder_refuses_what_it_cannot_encode(component: Component) -> None:
@@ -167,9 +167,9 @@ def check_encoder_works_under_autocast(component: Component) -> None:
     encoder, inputs = _encoder(component), random(*mask.shape, WIDTH)
     exact = encoder(inputs.bfloat16().float(), mask).vector
     with half_precision():
-        encoding = encoder(inputs.bfloat16(), mask)
-    same(encoding.vector.float(), exact, "in bfloat16", tolerance=0.1)
-    gradients_reach(encoder, (encoding.vector * random(encoder.width)).sum() + encoding.penalty.sum())
+        same(encoder(inputs.bfloat16(), mask).vector.float(), exact, "in bfloat16", tolerance=0.1)
+        trained = encoder.train()(inputs.bfloat16(), mask)
+    gradients_reach(encoder, total(trained))
 
 
 def check_encoder_is_deterministic(component: Component) -> None:
@@ -289,6 +289,7 @@ ENCODER_CHECKS = (
     check_encoder_infers_hard_along_one_tree,
     check_encoder_shows_neighbours_as_probabilities,
     *SUPERVISION_CHECKS,
+    *REINFORCEMENT_CHECKS,
     check_encoder_runs_on_any_device,
     check_encoder_works_under_autocast,
     check_encoder_is_deterministic,

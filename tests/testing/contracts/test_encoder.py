@@ -186,6 +186,38 @@ class DetachedLoss(Recursion):
         return encoding
 
 
+class Samples(MeanEncoder):
+    """Samples the sign of each vector in training, with the positive one as baseline: it satisfies the contract."""
+
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.score = nn.Linear(width, 1)
+
+    def encoding(self, inputs, mask, lengths, trace):
+        plain = super().encoding(inputs, mask, lengths, trace)
+        if self.training:
+            score = self.score(plain.vector.detach()).squeeze(1).float()
+            sign = torch.where(torch.rand_like(score) < score.sigmoid(), 1, -1)
+            plain.log_probability = nn.functional.logsigmoid(sign * score)
+            plain.baseline = plain.vector.detach()
+            plain.vector = plain.vector * sign.unsqueeze(1)
+        return plain
+
+
+def sampling(alter):
+    class Faulty(Samples):
+        def encoding(self, inputs, mask, lengths, trace):
+            plain = super().encoding(inputs, mask, lengths, trace)
+            alter(plain)
+            return plain
+
+    return Faulty
+
+
+def with_costs(relative_cost):
+    return type("Faulty", (Samples,), {"relative_cost": lambda self, *costs: relative_cost(*costs)})
+
+
 def test_a_plain_encoder_satisfies_the_contract():
     assert failures("encoder", MeanEncoder) == []
 
@@ -200,6 +232,17 @@ FAULTY = [
     ("encoder_composes_along_sampled_trees", SoftAlongTrees, "composed along the sampled trees: differs"),
     ("encoder_samples_one_tree_without_noise", AlwaysNoisy, "a second call without noise gives other trees"),
     ("encoder_supervises_its_decisions", DetachedLoss, "decision_loss has no gradient"),
+    (
+        "encoder_samples_in_training_only",
+        type("Faulty", (Samples,), {"eval": lambda self: self}),
+        "is given in evaluation",
+    ),
+    (
+        "encoder_gives_baselines_without_gradients",
+        sampling(lambda encoding: setattr(encoding, "baseline", encoding.vector)),
+        "baselines require gradients",
+    ),
+    ("encoder_weighs_its_costs", with_costs(lambda cost, baseline: cost.mean()), "relative_cost is []"),
     (
         "encoder_shows_neighbours_as_probabilities",
         with_neighbours(lambda left, right: (left, right[:, :-1])),
@@ -281,6 +324,28 @@ def test_every_check_of_encoders_fails_for_a_faulty_encoder():
 )
 def test_neighbours_that_are_no_probabilities_fail_the_check(alter, reason):
     assert reason in run_check("encoder_shows_neighbours_as_probabilities", with_neighbours(alter)).reason
+
+
+@pytest.mark.parametrize(
+    ("alter", "reason"),
+    [
+        (
+            lambda e: setattr(e, "log_probability", e.log_probability.sum()),
+            "log_probability is []; expected [3]",
+        ),
+        (lambda e: setattr(e, "log_probability", -e.log_probability), "it cannot be positive"),
+        (
+            lambda e: setattr(e, "log_probability", e.log_probability.detach()),
+            "log_probability has no gradient",
+        ),
+    ],
+)
+def test_log_probabilities_that_nothing_is_learnt_from_fail_the_check(alter, reason):
+    assert reason in run_check("encoder_samples_in_training_only", sampling(alter)).reason
+
+
+def test_an_encoder_that_samples_satisfies_the_contract():
+    assert failures("encoder", Samples) == []
 
 
 def test_an_encoder_that_declares_its_capabilities_satisfies_the_contract():

@@ -104,14 +104,32 @@ def crvnn_encoders() -> Iterable[Component]:
         ),
         Component(
             "lstm",
-            "crvnn_plugins.encoders.sequential:LSTMEncoder",
+            "crvnn_plugins.encoders.sequences.lstm:LSTMEncoder",
             summary="torch's LSTM, to compare with",
         ),
         Component(
             "transformer",
-            "crvnn_plugins.encoders.sequential:TransformerEncoder",
+            "crvnn_plugins.encoders.sequences.transformer:TransformerEncoder",
             summary="torch's Transformer encoder, to compare with",
             example={"heads": 2},  # the contract's width is no multiple of 4
+        ),
+        Component(
+            "universal-transformer",
+            "crvnn_plugins.encoders.sequences.universal_transformer:UniversalTransformer",
+            summary="one Transformer layer, each token for as many steps as it needs (Dehghani et al., 2019)",
+            example={"heads": 2},
+        ),
+        Component(
+            "ndr",
+            "crvnn_plugins.encoders.sequences.ndr:NDR",
+            summary="the Neural Data Router: geometric attention and a copy gate (Csordás et al., 2022)",
+            example={"heads": 2},
+        ),
+        Component(
+            "on-lstm",
+            "crvnn_plugins.encoders.sequences.on_lstm:ONLSTM",
+            summary="an LSTM with ordered neurons, whose gates give a tree (Shen et al., 2019)",
+            example={"chunk": 2},
         ),
     ]
 

@@ -40,9 +40,19 @@ def test_a_program_of_torch_export_gives_the_same_logits(letters, small_catalog,
         assert json.loads(archive.read(name))["classes"] == ["no", "yes"]
 
 
-@pytest.mark.parametrize("encoder", ["lstm", pytest.param("transformer", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        "lstm",
+        *(
+            pytest.param(encoder, marks=pytest.mark.slow)
+            for encoder in ("transformer", "universal-transformer", "ndr", "on-lstm")
+        ),
+    ],
+)
 def test_encoders_without_a_recursion_are_exported(encoder, tmp_path):
-    written = export(exportable(f"model.encoder={encoder}"), "pt2", tmp_path / "model.pt2")
+    chunk = ["model.encoder.chunk=2"] if encoder == "on-lstm" else []
+    written = export(exportable(f"model.encoder={encoder}", *chunk), "pt2", tmp_path / "model.pt2")
     assert written.difference < 1e-4
 
 
@@ -50,7 +60,8 @@ def test_encoders_without_a_recursion_are_exported(encoder, tmp_path):
     ("module", "sets"),
     [
         ("fixed", ["model.encoder=left-to-right"]),
-        ("sequential", ["model.encoder=lstm", "model.encoder.layers=2"]),
+        ("sequences.lstm", ["model.encoder=lstm", "model.encoder.layers=2"]),
+        ("sequences.on_lstm", ["model.encoder=on-lstm", "model.encoder.layers=2", "model.encoder.chunk=2"]),
     ],
 )
 def test_a_loop_over_positions_gives_the_same_logits(module, sets, monkeypatch):

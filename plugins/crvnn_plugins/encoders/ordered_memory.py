@@ -24,7 +24,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's own d
 
 from crvnn_core import Encoder, Encoding, checked_lengths
 from crvnn_core.annotations import Probability, Range, check_ranges
-from crvnn_plugins.encoders.sequential import packed
+from crvnn_plugins.encoders.sequences.lstm import packed
 from crvnn_plugins.layers import needs_torch_layers
 
 layer_norm_backward = torch.ops.aten.native_layer_norm_backward

@@ -1,64 +1,39 @@
-"""The LSTM and the Transformer against their equations, one sequence at a time."""
-
-import math
+"""The sequence encoders against their equations, one sequence at a time."""
 
 import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from crvnn_plugins.encoders.sequential import LSTMEncoder, TransformerEncoder, packed, positions
+from crvnn_plugins.encoders.sequences.lstm import LSTMEncoder, packed
+from crvnn_plugins.encoders.sequences.ndr import NDR
+from crvnn_plugins.encoders.sequences.on_lstm import ONLSTM
+from crvnn_plugins.encoders.sequences.transformer import TransformerEncoder, positions
+from crvnn_plugins.encoders.sequences.universal_transformer import UniversalTransformer
+from sequence_twins import slow_lstm, slow_ndr, slow_on_lstm, slow_transformer, slow_universal_transformer
 
 WIDTH = 8
 LENGTHS = [3, 11, 1, 11, 6]
 
 
-def batch_of(lengths=LENGTHS, dtype=torch.float32):
+def batch_of(lengths=LENGTHS, dtype=torch.float32, width=WIDTH):
     mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-    return torch.randn(*mask.shape, WIDTH, dtype=dtype), mask
-
-
-def slow_lstm(lstm, inputs):
-    """The last output for one sequence [n, d]."""
-    for layer in range(lstm.num_layers):
-        of_input, of_state, bias, other = (
-            getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
-        state = memory = torch.zeros(WIDTH)
-        outputs = []
-        for token in inputs:
-            take, keep, new, show = (of_input @ token + bias + of_state @ state + other).chunk(4)
-            memory = torch.sigmoid(keep) * memory + torch.sigmoid(take) * torch.tanh(new)
-            state = torch.sigmoid(show) * torch.tanh(memory)
-            outputs.append(state)
-        inputs = torch.stack(outputs)
-    return inputs[-1]
-
-
-def slow_attention(attention, x):
-    """Attention of a sequence [n, d] to itself, head by head."""
-    queries, keys, values = F.linear(x, attention.in_proj_weight, attention.in_proj_bias).chunk(3, -1)
-    size = WIDTH // attention.num_heads
-    heads = []
-    for begin in range(0, WIDTH, size):
-        q, k, v = (part[:, begin : begin + size] for part in (queries, keys, values))
-        heads.append(torch.softmax(q @ k.t() / math.sqrt(size), -1) @ v)
-    return attention.out_proj(torch.cat(heads, -1))
-
-
-def slow_transformer(encoder, inputs):
-    """The mean of the outputs for one sequence [n, d]."""
-    x = inputs + positions(len(inputs), WIDTH, inputs)
-    for layer in encoder.stack.layers:
-        x = x + slow_attention(layer.self_attn, layer.norm1(x))
-        x = x + layer.linear2(F.gelu(layer.linear1(layer.norm2(x))))
-    return encoder.stack.norm(x).mean(0)
+    return torch.randn(*mask.shape, width, dtype=dtype), mask
 
 
 ENCODERS = {
-    "one LSTM": (lambda: LSTMEncoder(WIDTH), lambda e, x: slow_lstm(e.lstm, x)),
-    "three LSTMs": (lambda: LSTMEncoder(WIDTH, layers=3), lambda e, x: slow_lstm(e.lstm, x)),
+    "one LSTM": (lambda: LSTMEncoder(WIDTH), slow_lstm),
+    "three LSTMs": (lambda: LSTMEncoder(WIDTH, layers=3), slow_lstm),
     "Transformer": (lambda: TransformerEncoder(WIDTH), slow_transformer),
     "Transformer of one head": (lambda: TransformerEncoder(WIDTH, layers=1, heads=1), slow_transformer),
+    "Universal Transformer": (lambda: UniversalTransformer(WIDTH, max_steps=4), slow_universal_transformer),
+    "Universal Transformer that halts": (
+        lambda: UniversalTransformer(WIDTH, max_steps=6, heads=1, halting_bias=-1.0, tau=0.0),
+        slow_universal_transformer,
+    ),
+    "NDR": (lambda: NDR(WIDTH, layers=3), slow_ndr),
+    "NDR of one head": (lambda: NDR(WIDTH, layers=1, heads=1, gate_bias=1.0), slow_ndr),
+    "ON-LSTM": (lambda: ONLSTM(WIDTH, chunk=2), slow_on_lstm),
+    "three ON-LSTMs": (lambda: ONLSTM(WIDTH, chunk=4, layers=3), slow_on_lstm),
 }
 
 
@@ -71,19 +46,26 @@ def encoder_and_slow(request):
 @pytest.mark.parametrize("lengths", [LENGTHS, [7], [4, 4]])
 def test_vectors_and_gradients_are_those_of_the_equations(encoder_and_slow, lengths):
     encoder, slow = encoder_and_slow
-    inputs, mask = batch_of(lengths)
-    weights = torch.randn(len(lengths), WIDTH)
-    encoding = encoder(inputs, mask)
+    encoder.double()
+    inputs, mask = batch_of(lengths, torch.float64)
+    inputs.requires_grad_()
+    weights = torch.randn(len(lengths), WIDTH, dtype=torch.float64)
+    got = encoder(inputs, mask).vector
     want = torch.stack([slow(encoder, row[:n]) for row, n in zip(inputs, lengths, strict=True)])
-    torch.testing.assert_close(encoding.vector, want, atol=1e-5, rtol=1e-5)
-    assert encoding.steps.tolist() == lengths
-    assert encoding.penalty.tolist() == [0.0] * len(lengths)
+    torch.testing.assert_close(got, want, atol=1e-6, rtol=1e-6)  # positions are computed in float32
     ours, theirs = (
-        torch.autograd.grad((vector * weights).sum(), list(encoder.parameters()))
-        for vector in (encoding.vector, want)
+        torch.autograd.grad((vector * weights).sum(), [inputs, *encoder.parameters()])
+        for vector in (got, want)
     )
     for one, two in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("build", [LSTMEncoder, TransformerEncoder, ONLSTM])
+def test_recurrent_networks_take_a_step_per_token_and_no_penalty(build):
+    encoding = build(2 * WIDTH)(*batch_of(width=2 * WIDTH))
+    assert encoding.steps.tolist() == LENGTHS
+    assert encoding.penalty.tolist() == [0.0] * len(LENGTHS)
 
 
 def test_evaluation_without_gradients_gives_the_same_vectors(encoder_and_slow):
@@ -161,7 +143,9 @@ def test_layers_of_the_transformer_begin_with_weights_of_their_own():
 
 
 def test_dropout_is_for_training_alone():
-    for encoder in (LSTMEncoder(WIDTH, layers=2, dropout=0.5), TransformerEncoder(WIDTH, dropout=0.5)):
+    stacked = (build(WIDTH, layers=2, dropout=0.5) for build in (LSTMEncoder, TransformerEncoder, NDR))
+    others = (UniversalTransformer(WIDTH, dropout=0.5), ONLSTM(WIDTH, layers=2, chunk=2, dropout=0.5))
+    for encoder in (*stacked, *others):
         batch = batch_of()
         assert not torch.equal(encoder(*batch).vector, encoder(*batch).vector)
         encoder.eval()
@@ -178,6 +162,14 @@ def test_dropout_is_for_training_alone():
         (TransformerEncoder, {"heads": 3}),
         (TransformerEncoder, {"heads": 0}),
         (TransformerEncoder, {"dropout": -1.0}),
+        (UniversalTransformer, {"max_steps": 1}),
+        (UniversalTransformer, {"heads": 3}),
+        (UniversalTransformer, {"tau": -1.0}),
+        (UniversalTransformer, {"epsilon": 1.0}),
+        (NDR, {"layers": 0}),
+        (NDR, {"heads": 5}),
+        (ONLSTM, {"layers": 0}),
+        (ONLSTM, {"dropout": 0.5, "chunk": 2}),
     ],
 )
 def test_a_bad_setting_is_named(build, settings):

@@ -1,0 +1,1 @@
+"""Encoders that read a sequence as it is: recurrent networks and Transformers."""

@@ -1,0 +1,91 @@
+"""Geometric attention and the copy gate."""
+
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+import small
+from crvnn_plugins.encoders.sequences.ndr import NDR, geometric_attention, scan_order
+from sequence_twins import slow_geometric
+
+
+def attention(scores, tokens=None):
+    n = scores.shape[-1]
+    tokens = torch.ones(n, dtype=torch.bool) if tokens is None else tokens
+    return geometric_attention(scores, tokens.unsqueeze(-2), scan_order(n, scores.device))
+
+
+def test_the_scan_goes_outwards_and_to_the_right_first():
+    assert scan_order(4, torch.device("cpu")).tolist() == [
+        [0, 1, 2, 3],
+        [1, 2, 0, 3],
+        [2, 3, 1, 0],
+        [3, 2, 1, 0],
+    ]
+
+
+@pytest.mark.parametrize("n", [2, 5, 12])
+def test_weights_and_gradients_are_those_of_walking_outwards(n):
+    scores = torch.randn(n, n, dtype=torch.float64, requires_grad=True)
+    got, want = attention(scores), slow_geometric(torch.sigmoid(scores))
+    torch.testing.assert_close(got, want)
+    weights = torch.randn(n, n, dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad((each * weights).sum(), scores)[0] for each in (got, want))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_a_token_alone_reads_nothing():
+    assert attention(torch.zeros(1, 1)).tolist() == [[0.0]]
+
+
+def test_the_first_sure_match_takes_all_the_weight():
+    scores = torch.full((5, 5), -40.0)
+    scores[2, 1] = scores[2, 3] = scores[2, 4] = (
+        40.0  # 3 and 1 are equally far from 2: the right one is nearer
+    )
+    assert attention(scores)[2].tolist() == pytest.approx([0, 0, 0, 1, 0])
+
+
+@pytest.mark.parametrize("size", [30.0, 1e4])
+def test_extreme_scores_at_many_positions_stay_exact_and_have_finite_gradients(size):
+    scores = (torch.randn(300, 300, generator=torch.Generator().manual_seed(0)) * size).requires_grad_()
+    got = attention(scores)
+    want = attention(scores.double())
+    torch.testing.assert_close(got.double(), want, atol=1e-6, rtol=0)
+    got.square().sum().backward()
+    assert bool(scores.grad.isfinite().all())
+
+
+def test_padding_has_no_weight_and_changes_none():
+    scores = torch.randn(4, 4)
+    padded = F.pad(scores, (0, 3, 0, 3), value=50.0)
+    found = attention(padded, torch.arange(7) < 4)
+    torch.testing.assert_close(found[:4, :4], attention(scores))
+    assert not found[:, 4:].any()
+
+
+def test_a_closed_gate_copies_and_an_open_one_does_not():
+    inputs, mask = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
+    closed, opened = (NDR(8, layers=3, gate_bias=bias)(inputs, mask).vector for bias in (-50.0, 3.0))
+    torch.testing.assert_close(closed, inputs[:, -1])
+    assert not torch.allclose(opened, inputs[:, -1], atol=0.1)
+
+
+def test_every_sequence_takes_as_many_steps_as_there_are_layers():
+    encoder = NDR(8, layers=5)
+    assert encoder(torch.randn(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)).steps.tolist() == [5, 5]
+    assert encoder.step_limit(100) == 5
+
+
+def test_the_gate_bias_survives_initial_weights_of_torch():
+    assembly = small.variant("model.encoder=ndr", "model.initialisation=torch")
+    assert bool((assembly.model.encoder.gate_bias == -3.0).all())
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_long_sequences_are_encoded_under_autocast(kind):
+    encoder, inputs = NDR(8, layers=4), torch.randn(1, 200, 8)
+    mask = torch.ones(1, 200, dtype=torch.bool)
+    with torch.autocast("cpu", dtype=kind):
+        vector = encoder(inputs, mask).vector
+    torch.testing.assert_close(vector.float(), encoder(inputs, mask).vector, atol=0.1, rtol=0)

@@ -83,6 +83,7 @@ def crvnn_haltings() -> Iterable[Component]:
 
 @hookimpl
 def crvnn_encoders() -> Iterable[Component]:
+    trees = "crvnn_plugins.encoders.trees"
     return [
         Component(
             "crvnn", "crvnn_core.engine.recursion:Recursion", summary="the continuous recursive network"
@@ -96,6 +97,21 @@ def crvnn_encoders() -> Iterable[Component]:
             "balanced",
             "crvnn_plugins.encoders.fixed:Balanced",
             summary="the cell along balanced trees: an ablation of the paper",
+        ),
+        Component(
+            "beam-tree",
+            f"{trees}.beam_tree:BeamTree",
+            summary="beam search over merges, scored by their parents: BT-Cell (2023)",
+        ),
+        Component(
+            "efficient-beam-tree",
+            f"{trees}.efficient_beam_tree:EfficientBeamTree",
+            summary="beam search over merges, scored by parts of the children: EBT-GRC (2023)",
+        ),
+        Component(
+            "cyk",
+            f"{trees}.cyk:CYK",
+            summary="a chart of all spans, each a mean over its splits (Maillard et al., 2019)",
         ),
         Component(
             "ordered-memory",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from crvnn_core.host.catalog import Catalog
 from crvnn_core.inference.trained import Trained, load
 from crvnn_core.spec import PartSpec, RunSpec, TrainingSpec, flatten
 from crvnn_core.spec.assembly import assemble
+from crvnn_core.spec.resolve import spec_layers
 from crvnn_core.spec.tables import read_tables
 from crvnn_core.training.seeds import resume_training
 from crvnn_core.training.trainer import train as train_assembly
@@ -23,6 +25,8 @@ from crvnn_tasks import in_memory
 
 #: Texts (or pairs of texts), and their labels.
 Rows = tuple[Iterable[Any], Iterable[Any]]
+#: An epoch has so many steps where the size of batches is not set and there are rows enough for batches of four.
+_STEPS, _SMALLEST_BATCH = 16, 4
 #: Settings that the tasks ``in-memory`` and ``from-file`` share.
 _SHARED_SETTINGS = ("tokens", "lower", "min_count", "dev_share")
 
@@ -42,7 +46,8 @@ def train(
     """Train what a spec describes, and return the model with the best weights and its ``results``.
 
     Without texts it is trained on the data of its task. Texts and labels take the place of the spec's task; settings
-    of the task ``in-memory`` apply to them, as in ``{"task.tokens": "characters"}``.
+    of the task ``in-memory`` apply to them, as in ``{"task.tokens": "characters"}``. A spec that does not set
+    ``training.batch`` gets smaller batches for fewer than 2,048 texts, so that an epoch has 16 steps; it is said.
 
     :param spec: a dictionary, the path of a file, or the name of a spec; without one, the defaults.
     :param texts: to train on; for a task on pairs, pairs of texts. A series or frame of pandas or an array will do.
@@ -55,10 +60,14 @@ def train(
     :param catalog: the components to choose from; by default those of all installed plug-ins.
     """
     catalog = catalog or installed()
+    notes: list[str] = []
     if texts is not None or labels is not None:
         rows = _rows(texts, labels, dev, test)
         catalog = in_memory.catalog_with_rows(catalog, rows)
-        read = _on_rows(read_spec(_own_task(spec), catalog=catalog), rows, catalog)
+        own = _own_task(spec)
+        read = _on_rows(read_spec(own, catalog=catalog), rows, catalog)
+        if not _sets_batch(own, catalog):
+            read, notes = _with_fitted_batch(read, len(rows["train"]))
     elif dev is not None or test is not None:
         raise InputError("dev and test are rows beside those to train on: give texts and labels as well")
     else:
@@ -66,7 +75,7 @@ def train(
     if seed is not None:
         read = evolve(read, seed=seed)
     assembly = assemble(read if progress else _silent(read), catalog)
-    outcome = train_assembly(assembly, Path(out) if out is not None else None)
+    outcome = train_assembly(assembly, Path(out) if out is not None else None, notes=notes)
     if not outcome.finished:
         raise KeyboardInterrupt(f"{outcome.stopped}; crvnn.resume({str(out)!r}) continues")
     packages = tuple(assembly.packages)
@@ -144,6 +153,31 @@ def _on_rows(spec: RunSpec, rows: Mapping[str, tuple[in_memory.Row, ...]], catal
 
     stages = tuple(evolve(stage, task=on_rows(stage.task)) for stage in spec.stages)
     return evolve(spec, task=on_rows(spec.task), stages=stages)
+
+
+def _sets_batch(spec: Spec | None, catalog: Catalog) -> bool:
+    """Whether a spec says how large batches are; one that was read before has every setting."""
+    if isinstance(spec, RunSpec):
+        return True
+    return any("batch" in data.get("training", {}) for data, _, _ in spec_layers(catalog, spec))
+
+
+def _with_fitted_batch(spec: RunSpec, rows: int) -> tuple[RunSpec, list[str]]:
+    """The spec with batches that fit so many rows, where a stage does not set its own, and what to say about it."""
+    batch = 2 ** int(math.log2(max(rows / _STEPS, _SMALLEST_BATCH)))
+    if batch >= spec.training.batch:
+        return spec, []
+    stages = tuple(
+        stage
+        if ("training", "batch") in stage.given
+        else evolve(stage, training=evolve(stage.training, batch=batch))
+        for stage in spec.stages
+    )
+    fitted = evolve(spec, training=evolve(spec.training, batch=batch), stages=stages)
+    default = spec.training.batch
+    return fitted, [
+        f"training.batch={batch} for {rows:,} texts, rather than {default}; set it for another size"
+    ]
 
 
 def _silent(spec: RunSpec) -> RunSpec:

@@ -60,6 +60,8 @@ class Task(ABC):
     splits: Sequence[str] = ("train", "dev", "test")
     #: The split that decides during training: which weights are best, when to stop. It may be absent.
     development: str = "dev"
+    #: How a user gives that split more rows, for the note that it has too few to choose weights by.
+    development_advice: str = ""
     #: Sequences in an example: 1, or 2 for tasks on pairs.
     arity: int = 1
 

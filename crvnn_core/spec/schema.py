@@ -96,7 +96,7 @@ class TrainingSpec:
     evaluate_every: int = field(default=0, validator=Range(ge=0))
     #: Examples of the development split in these evaluations, evenly spaced; 0 for all. At the end it is always all.
     evaluate_rows: int = field(default=0, validator=Range(ge=0))
-    #: The metric on the development split that selects the best weights.
+    #: The metric on the development split that selects the best weights; of equal accuracies, the lower loss.
     watch: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
     #: Halve the learning rate after so many evaluations without improvement; 0 for never.
     halve_after: int = field(default=3, validator=Range(ge=0))

@@ -18,6 +18,7 @@ class Position:
     batch: int = 0  # index of the next batch of the epoch
     step: int = 0  # optimizer steps taken
     best: float | None = None  # of the watched measure; larger is better
+    best_loss: float | None = None  # of the same evaluation: it decides between equal accuracies
     best_step: int = 0
     stale: int = 0  # evaluations since the best one
     plateau: int = 0  # evaluations since the last clear improvement or the last halving of the learning rate
@@ -89,17 +90,27 @@ class Position:
         return self.step == self.total or (self.stage_step % every == 0 if every else self.batch == 0)
 
     def record(self, score: Score, spec: TrainingSpec) -> bool:
-        """Take in a score on the development split; whether it is the best so far."""
+        """Take in a score on the development split; whether it is the best so far.
+
+        Of equal accuracies the one with the lower loss is the better; that moves the best weights only: plateaus and
+        early stopping wait for a higher accuracy. A run whose checkpoint has no ``best_loss`` goes on without it.
+        """
         value = score.accuracy if spec.watch == "accuracy" else -score.loss
         value = value if math.isfinite(value) else -math.inf
+        loss = score.loss if math.isfinite(score.loss) else math.inf
         self.plateau += 1
         before = self.best if self.clear_best is None else self.clear_best
         if before is None or value > before * (1 + math.copysign(spec.threshold, before)):
             self.clear_best, self.plateau = value, 0
+        self.stale += 1
         if self.best is None or value > self.best:
+            if self.best is None or self.best_loss is not None:
+                self.best_loss = loss
             self.best, self.best_step, self.stale = value, self.step, 0
             return True
-        self.stale += 1
+        if value == self.best and self.best_loss is not None and loss < self.best_loss:
+            self.best_loss, self.best_step = loss, self.step
+            return True
         return False
 
     def halve_on_plateau(self, spec: TrainingSpec) -> bool:

@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.interfaces import Task
+from crvnn_core.interfaces import Example, Task
 from crvnn_core.spec import RunSpec, stage_summary
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training.data import split_examples
+
+#: Rows below which a development split is too small to choose weights by: one row is five points of accuracy.
+FEWEST_ROWS = 20
 
 
 def development_split(task: Task) -> str:
     """The name of a task's development split; empty if it has none."""
     return task.development if task.development in task.splits[1:] else ""
+
+
+def data_notes(task: Task, epoch: Sequence[Sequence[Example]], batch: int) -> Iterator[str]:
+    """What a user should know about small data: no development split or one of a few rows, one step an epoch.
+
+    :param epoch: the batches of the current epoch.
+    :param batch: the spec's size of them.
+    """
+    if len(epoch) == 1 and 1 < len(epoch[0]) < batch:
+        yield (
+            f"an epoch has {len(epoch[0])} rows, which are one step (training.batch={batch}); "
+            "a smaller batch takes more steps"
+        )
+    split = development_split(task)
+    if not split:
+        yield "there is no development split: the last weights are kept, and nothing stops early"
+        return
+    rows = len(list(islice(split_examples(task, split, 0), FEWEST_ROWS)))
+    if rows < FEWEST_ROWS:
+        advice = task.development_advice or "give it more rows"
+        yield (
+            f"the development split has {rows} row{'s' * (rows != 1)}, too few to choose the best weights by "
+            f"(one of them is {100 / max(rows, 1):.0f} points of accuracy): {advice}"
+        )
 
 
 def check_splits(stages: Sequence[Assembly], evaluated: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ from crvnn_core.training.stages import (
     announcement,
     carry_optimizer_state,
     check_splits,
+    data_notes,
     development_split,
     fitted_weights,
 )
@@ -43,6 +44,7 @@ def train(
     resume: bool = False,
     fabric: Fabric | None = None,
     evaluate_splits: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
 ) -> Outcome:
     """Train what a spec describes.
 
@@ -51,6 +53,7 @@ def train(
     :param fabric: already launched (``devices.launched``); by default one is launched from the spec.
     :param evaluate_splits: splits on which the best weights are evaluated at the end; by default all but the first,
         which is for training.
+    :param notes: for the observers, when training starts.
     """
     fabric = fabric or launched(assembly.spec.training)
     run = RunDirectory(out) if out is not None else None
@@ -63,7 +66,7 @@ def train(
         if not state and assembly.spec.training.start:
             begin_with(assembly.each_stage[0].model, Path(assembly.spec.training.start))
         fabric.barrier()
-        return Trainer(assembly, fabric, run, state).run(evaluate_splits)
+        return Trainer(assembly, fabric, run, state).run(evaluate_splits, notes)
 
 
 class Trainer:
@@ -111,7 +114,7 @@ class Trainer:
         self._dev: list[Example] | None = None
         self._best: dict[str, Tensor] = {}  # the best weights, where no directory keeps them
 
-    def run(self, evaluate_splits: Sequence[str] | None = None) -> Outcome:
+    def run(self, evaluate_splits: Sequence[str] | None = None, notes: Sequence[str] = ()) -> Outcome:
         """Train until the last stage ends, at its last step or early, or until an interruption."""
         names = list(self.stages[-1].task.splits[1:] if evaluate_splits is None else evaluate_splits)
         check_splits(self.stages, names)
@@ -121,7 +124,7 @@ class Trainer:
             facts = starting_facts(self.assembly, self.position, where)
             self.observers.start(self.position.total, facts)
             new = bool(self.assembly.stages) and self.position.step == 0
-            self._announce(announcement(self.assembly.spec, 0) if new else "")
+            self._announce(*notes, *([announcement(self.assembly.spec, 0)] if new else []))
             with self.interruption.deferred() if self.directory else contextlib.nullcontext():
                 while not (stopped := self._reason_to_stop()) or self._next_stage():
                     if not stopped:
@@ -152,11 +155,9 @@ class Trainer:
         self._announce(announcement(self.assembly.spec, self.position.stage, kept))
         return True
 
-    def _announce(self, stage: str = "") -> None:
-        if stage:
-            self._note(stage)
-        if not development_split(self.task):
-            self._note("there is no development split: the last weights are kept, and nothing stops early")
+    def _announce(self, *notes: str) -> None:
+        for note in (*notes, *data_notes(self.task, self._epoch, self.spec.batch)):
+            self._note(note)
 
     def _prepare_data(self) -> None:
         self._load_epoch()

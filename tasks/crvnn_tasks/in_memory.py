@@ -53,6 +53,11 @@ class InMemory(Task):
     :param checksum: of the rows; filled in by ``crvnn.train``, so that a run is resumed with the same rows.
     """
 
+    development_advice = (
+        "give development rows (dev=...), hold out more texts (task.dev_share), or none (task.dev_share=0, which "
+        "keeps the last weights)"
+    )
+
     @check_ranges
     def __init__(
         self,

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import crvnn
+from crvnn import training
+from crvnn.plugins import installed
 from sentences import LABELS, PAIRS, SAME, SMALL, TEXTS
 from small import differences
 
@@ -98,6 +100,44 @@ def test_without_rows_the_task_of_the_spec_is_trained(small_catalog):
     spec = {**SMALL, "task": {"name": "letters", "rows": 12}}
     model = crvnn.train(spec, catalog=small_catalog)
     assert model.results["test"].total.examples == 20
+
+
+SHOWN = {
+    "model.width": 8,
+    "model.scorer.transition": 4,
+    "training": {"epochs": 1, "threads": 1, "accelerator": "cpu"},
+}
+
+
+@pytest.mark.parametrize(("rows", "batch"), [(8, 4), (40, 4), (1000, 32), (2048, 128), (9999, 128)])
+def test_batches_fit_the_rows_if_the_spec_does_not_set_their_size(rows, batch):
+    spec, notes = training._with_fitted_batch(crvnn.read_spec({"task": "in-memory"}), rows)
+    assert spec.training.batch == batch
+    assert bool(notes) == (batch < 128)
+
+
+def test_a_dozen_texts_take_several_steps_and_it_is_said_what_is_too_small(capsys):
+    model = crvnn.train(SHOWN, TEXTS[:12], LABELS[:12])
+    assert model.spec.training.batch == 4
+    said = capsys.readouterr().err
+    assert "training.batch=4 for 12 texts, rather than 128; set it for another size" in said
+    assert "the development split has 1 row, too few to choose the best weights by" in said
+    assert "give development rows (dev=...)" in said
+
+
+def test_a_size_of_batches_that_was_set_is_kept_and_said_to_be_one_step(tmp_path, capsys):
+    path = tmp_path / "my.toml"
+    path.write_text('[training]\nbatch = 128\n[task]\nname = "in-memory"\n')
+    for spec in ({**SHOWN, "training.batch": 128}, crvnn.read_spec(SHOWN | {"task": "in-memory"})):
+        assert crvnn.train(spec, TEXTS, LABELS).spec.training.batch == 128
+        assert "an epoch has 36 rows, which are one step" in capsys.readouterr().err
+    assert training._sets_batch(path, installed())
+
+
+def test_stages_that_set_the_size_of_batches_keep_theirs():
+    stages = [{"training": {"steps": 1}}, {"training": {"steps": 1, "batch": 20}}]
+    model = crvnn.train({**SHOWN, "stages": stages}, TEXTS, LABELS, progress=False)
+    assert [stage.training.batch for stage in model.spec.stages] == [4, 20]
 
 
 def test_progress_is_not_shown_if_it_is_not_wanted(capsys):

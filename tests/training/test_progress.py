@@ -9,6 +9,7 @@ from crvnn_core import Result, Score, train
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
+from crvnn_core.training.progress import Position
 from small import Letters, differences, notes_of, variant, weights
 from training_runs import Gauge, trained
 
@@ -100,6 +101,56 @@ def test_the_loss_may_be_watched_instead_of_the_accuracy(scripted):
     for watch, best in (("loss", 4), ("accuracy", 3)):
         scripted(0.1, 0.2, 0.9, 0.8, 0.7, 0.6, losses=losses)
         assert train(variant(*EVERY, f"training.watch={watch}")).best_step == best
+
+
+def test_of_equal_accuracies_the_lower_loss_is_the_best(scripted):
+    scripted(0.5, 0.9, 0.9, 0.9, 0.8, 0.9, losses=[0.1, 0.7, 0.5, 0.6, 0.2, 0.5])
+    assert train(variant(*EVERY)).best_step == 3
+
+
+def test_a_lower_loss_alone_neither_ends_a_plateau_nor_postpones_the_end(scripted):
+    losses = [1.0, 0.9, 0.8, 0.7]
+    scripted(*[0.5] * 4, losses=losses)
+    assembly = variant(*EVERY, "training.steps=50", "training.patience=3", "training.halve_after=2")
+    outcome = train(assembly)
+    assert (outcome.step, outcome.best_step) == (4, 4)
+    assert notes_of(assembly).metric("learning_rate") == pytest.approx([0.16] * 3 + [0.08])
+
+
+def test_a_run_of_a_version_without_ties_goes_on_as_it_began():
+    spec = variant().spec.training
+    old = Position(step=1, best=0.5, best_step=1)
+    assert [old.record(Score(9, accuracy, 0.1, 0.0), spec) for accuracy in (0.5, 0.6, 0.6)] == [
+        False,
+        True,
+        False,
+    ]
+    new = Position(step=1)
+    scores = [Score(9, 0.5, loss, 0.0) for loss in (math.nan, 0.3, 0.3, math.nan)]
+    assert [new.record(score, spec) for score in scores] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("rows", [1, 19])
+def test_a_development_split_that_is_too_small_to_choose_by_is_said(rows):
+    class Few(Letters):
+        development_advice = "give it letters"
+
+        def examples(self, split, seed):
+            yield from list(super().examples(split, seed))[: None if split == "train" else rows]
+
+    assembly = variant(task=Few)
+    train(assembly)
+    (said,) = [note for (note,) in notes_of(assembly).of("noted") if "too few" in note]
+    assert said.startswith(f"the development split has {rows} row{'s' * (rows > 1)}, too few to choose")
+    assert f"{100 / rows:.0f} points of accuracy" in said
+    assert said.endswith(": give it letters")
+
+
+def test_an_epoch_of_one_small_batch_is_said():
+    assembly = variant("training.batch=128", "training.epochs=1", "training.steps=0")
+    train(assembly)
+    (said,) = [note for (note,) in notes_of(assembly).of("noted")]
+    assert said.startswith("an epoch has 40 rows, which are one step (training.batch=128)")
 
 
 @pytest.fixture

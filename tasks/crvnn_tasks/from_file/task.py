@@ -62,6 +62,11 @@ class FromFile(FileTask):
     :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
     """
 
+    development_advice = (
+        "name a larger file (task.dev), hold out more rows (task.dev_share), or none (task.dev_share=0, which keeps "
+        "the last weights)"
+    )
+
     @check_ranges
     def __init__(
         self,

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from crvnn.plugins import installed
 from crvnn_core.engine.recursion import Recursion
-from crvnn_core.errors import InputError, Origin, Path_, SpecError
+from crvnn_core.errors import InputError, Origin, Path_, SpecError, nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.component import Component
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.interfaces import Cell, Decision, Encoding, Halting, Retriever, Scorer
 from crvnn_core.spec import RunSpec, resolve
 from crvnn_core.spec.assembly import build_part
+from crvnn_core.spec.reader import settings_of
 from crvnn_core.spec.tables import read_tables
 
 #: A part by its name, by a table of its name and settings, by the class or component that builds it, or itself.
@@ -99,8 +100,18 @@ class _Arguments(Origin):
 def _resolved(catalog: Catalog, model: Mapping[str, Any], preset: str | None) -> RunSpec:
     """The arguments checked like the table ``[model]`` of a spec: names, settings and values, all problems at once."""
     origin = _Arguments("crvnn.Encoder")
-    data = {"model": model} if preset is None else {"model": model, "preset": preset}
-    return resolve(catalog, [(read_tables(data, origin), {}, origin)])
+    settings = settings_of(catalog.components["encoder"]["crvnn"])
+    known = ["width", *ENCODER_PARTS, "preset", "catalog", *settings]
+    problems = [
+        origin.problem(
+            (key,), f"there is no argument '{key}'.{nearest(key, known)}", f"There are {', '.join(known)}."
+        )
+        for key in model["encoder"]
+        if key != "name" and key not in settings
+    ]
+    encoder = {key: value for key, value in model["encoder"].items() if key == "name" or key in settings}
+    data = {"model": {**model, "encoder": encoder}} | ({"preset": preset} if preset is not None else {})
+    return resolve(catalog, [(read_tables(data, origin), {}, origin)], problems=problems)
 
 
 def _object(slot: str, part: Any, width: int) -> Any:

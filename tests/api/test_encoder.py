@@ -94,7 +94,7 @@ def test_all_mistakes_are_reported_at_once_as_in_a_spec():
     assert "crvnn.Encoder [width]: must be at least 1, not -4" in said
     assert "crvnn.Encoder [cell]: no cell is called 'gruu'. Did you mean 'gru'?" in said
     assert "crvnn.Encoder [retriever.smal]: retriever 'adhoc' has no parameter 'smal'." in said
-    assert "crvnn.Encoder [dorp]: encoder 'crvnn' has no parameter 'dorp'. Did you mean 'drop'?" in said
+    assert "crvnn.Encoder [dorp]: there is no argument 'dorp'. Did you mean 'drop'?" in said
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,11 @@ def test_all_mistakes_are_reported_at_once_as_in_a_spec():
         ({"cell": torch.nn.Linear(2, 2)}, r"as a Cell, or as a class or component .* got Linear"),
         ({"cell": GRUCell(8)}, r"\[cell\]: its width is 8, and the encoder's is 16"),
         ({"preset": "papr"}, r"\[preset\]: no preset is called 'papr'. Did you mean 'paper'?"),
+        (
+            {"cel": "gru"},
+            r"\[cel\]: there is no argument 'cel'. Did you mean 'cell'\?\n.*There are width, retriever",
+        ),
+        ({"presett": "paper"}, r"Did you mean 'preset'\?"),
         ({"drop": 3.0}, r"\[drop\]: must be at least 0 and below 1, not 3\.0"),
     ],
 )

@@ -95,6 +95,9 @@ def trees_command(
         facts = {"runs": list(models), "data": name, "examples": len(rows)}
         print_json({**facts, **result.plain(), **({"seeds": spreads} if seeds else {})})
     else:
+        if not result.scores:
+            task = first.spec.task.name
+            click.echo(f"{name}: no scores, since the task '{task}' has no gold trees for these examples")
         _show(result, list(models), name, len(rows))
         _show_seeds(result, seeds)
 

@@ -55,8 +55,8 @@ def score_trees(
     :param hard: score the trees of hard inference as well.
     :param done: is called with the number of examples after each batch of each model.
     """
-    task = next(iter(models.values())).task
-    sentences = [sentence for example in examples for sentence in gold_sentences(task, example)]
+    first = next(iter(models.values()))
+    sentences = [sentence for example in examples for sentence in gold_sentences(first.task, example)]
     known = [sentence for sentence in sentences if sentence is not None]
 
     def against_gold(trees: Sequence[Tree]) -> Score:
@@ -69,8 +69,8 @@ def score_trees(
     )
     if not any(sentences) and len(models) == 1:
         raise CrvnnError(
-            "the task has no gold trees for these examples, so there is nothing to score the trees against. "
-            "With several runs, their agreement can be measured."
+            f"the task '{first.spec.task.name}' has no gold trees for these examples, so there is nothing to score "
+            "the trees against. With several runs, their agreement can be measured; 'crvnn parse' shows trees."
         )
     scores, scores_hard = {}, {}
     if known:

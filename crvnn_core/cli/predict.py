@@ -110,6 +110,7 @@ def predict_command(
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]"
       crvnn predict runs/snli "A man sleeps." "A person rests."
       crvnn predict runs/reviews --file new-reviews.csv --out predictions.csv
+      cut -f2 expressions.tsv | crvnn predict listops --file -
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]" --hard --trees
     """
     from crvnn_core.inference.prediction_files import check_suffix, predict_rows, record, write_predictions
@@ -138,7 +139,7 @@ def predict_command(
 def expect_texts(texts: Sequence[str], file: Path | None, *, lines: bool, skip: bool) -> None:
     """A usage error unless there are texts, from the command line or from a file."""
     if bool(texts) == (file is not None):
-        raise click.UsageError("give texts, or a file of them with --file.")
+        raise click.UsageError("give texts, or a file of them with --file ('-' for standard input).")
     if file is None and (lines or skip):
         raise click.UsageError(
             f"{'--lines' if lines else '--skip-bad-rows'} is about a file: --file names it."

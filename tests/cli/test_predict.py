@@ -68,6 +68,12 @@ def test_texts_are_read_from_a_file_or_from_standard_input(letters_run, here, wa
     assert [each["text"] for each in json.loads(result.stdout)] == ["a b", "c", "d e f"]
 
 
+def test_standard_input_is_in_the_help_and_in_the_message_without_texts(letters_run):
+    assert "| crvnn predict listops --file -" in run("predict", "--help").stdout
+    said = run("predict", letters_run, "--plugin", PLUGIN, code=2).stderr
+    assert "give texts, or a file of them with --file ('-' for standard input)" in said
+
+
 def test_pairs_are_two_texts_or_two_columns(pairs_run, here):
     by_argument = run("predict", pairs_run, "a b", "a", "c", "d e", "--plugin", PLUGIN, "--json")
     (here / "pairs").write_text("a b\ta\nc\td e\n")

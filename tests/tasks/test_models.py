@@ -4,6 +4,7 @@ import json
 from itertools import islice
 from pathlib import Path
 
+import click
 import pytest
 import torch
 from click.testing import CliRunner
@@ -16,6 +17,17 @@ from crvnn_tasks.listops.task import ListOps
 from crvnn_tasks.logic.task import Logic
 
 HOME = Path(crvnn_tasks.__file__).parent / "models" / "listops"
+
+
+@pytest.mark.parametrize("name", ["listops", "listops-guided", "logic"])
+def test_its_card_points_to_nothing_that_a_wheel_lacks(name):
+    shown = CliRunner().invoke(main, ["describe", "model", name]).stdout
+    assert shown.startswith(f"model {name}: ")
+    assert "docs/" not in shown
+    commands = [line.split("`")[1].split() for line in shown.splitlines() if "| `crvnn " in line]
+    assert commands
+    context = click.Context(main)
+    assert all(main.get_command(context, command[1]) is not None for command in commands)
 
 
 @pytest.fixture(scope="module")

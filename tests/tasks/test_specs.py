@@ -161,3 +161,8 @@ def test_a_spec_says_what_it_is_for(spec):
     assert re.match(r"# \w+", Path(spec.path).read_text())
     assert spec.summary
     assert spec.duration
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_no_comment_points_to_a_page_that_a_wheel_lacks(name):
+    assert "docs/" not in Path(SPECS[name].path).read_text(encoding="utf-8")

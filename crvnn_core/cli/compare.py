@@ -99,13 +99,17 @@ def _significance(test: Significance | None) -> list[str]:
 
 
 def _show_differences(comparison: Comparison) -> None:
+    from crvnn_core.runs.records import with_stages_in_brief
+
     if not comparison.differences:
         click.echo("\nTheir settings are the same.")
         return
     click.echo("\nSettings that differ:")
     names = [variant.name for variant in comparison.variants]
-    rows = [(key, *map(_value, values)) for key, values in comparison.differences.items()]
-    print_table(("setting", *names), rows)
+    shown = with_stages_in_brief(comparison.differences)
+    print_table(("setting", *names), [(key, *map(_value, values)) for key, values in shown.items()])
+    if len(shown) < len(comparison.differences):
+        click.echo("Stages that only some have are summarised; --json has all their settings.")
 
 
 def _value(value: Any) -> str:

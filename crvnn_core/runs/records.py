@@ -116,6 +116,37 @@ def differences(configurations: Sequence[Mapping[str, Any]]) -> dict[str, tuple[
     return {key: each for key, each in values.items() if any(value != each[0] for value in each)}
 
 
+def with_stages_in_brief(found: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    """Differences in which a stage that only some configurations have is one entry: its name and its steps.
+
+    Settings in which those that have the stage differ from one another are kept.
+    """
+    stages: dict[str, dict[str, tuple[Any, ...]]] = {}
+    for key, values in found.items():
+        if match := re.match(r"stages\.\d+", key):
+            stages.setdefault(match[0], {})[key] = values
+    brief: dict[str, tuple[Any, ...]] = {}
+    for key, values in found.items():
+        stage = ".".join(key.split(".")[:2])
+        columns = list(zip(*stages[stage].values(), strict=True)) if stage in stages else []
+        owners = [place for place, column in enumerate(columns) if any(value is not None for value in column)]
+        if len(owners) == len(columns):  # no stage, or one that all have
+            brief[key] = values
+            continue
+        if stage not in brief:
+            names = stages[stage].get(stage, (None,) * len(columns))
+            steps = stages[stage].get(f"{stage}.training.steps", (None,) * len(columns))
+            brief[stage] = tuple(
+                ", ".join([*([str(name)] if name else []), f"{count:,} steps" if count else "a stage"])
+                if place in owners
+                else None
+                for place, (name, count) in enumerate(zip(names, steps, strict=True))
+            )
+        if key != stage and len({repr(values[place]) for place in owners}) > 1:
+            brief[key] = values
+    return brief
+
+
 def _by_part(keys: Iterable[str]) -> list[str]:
     """Keys in their order of appearance, with those of one component next to each other."""
     listed = list(keys)

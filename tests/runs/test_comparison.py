@@ -13,7 +13,15 @@ from calling import run
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.runs.comparison import Spread, compare, percent
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.runs.records import Record, differences, flatten, read_runs, shortened, variants
+from crvnn_core.runs.records import (
+    Record,
+    differences,
+    flatten,
+    read_runs,
+    shortened,
+    variants,
+    with_stages_in_brief,
+)
 from small import PLUGIN
 
 
@@ -117,6 +125,30 @@ def test_an_installed_model_is_compared_by_its_name(small_catalog):
 
 
 # Settings that differ.
+
+
+def test_stages_that_only_some_have_are_one_line_each():
+    some = {"stages.1": "short", "stages.1.task.longest": 2, "stages.1.training.steps": 1500}
+    some |= {"stages.2.training.warmup": 5}
+    other = {**some, "model.width": 8, "stages.1.training.steps": 7}
+    found = with_stages_in_brief(differences([some, {"model.width": 8}, other]))
+    assert found == {
+        "model.width": (None, 8, 8),
+        "stages.1": ("short, 1,500 steps", None, "short, 7 steps"),
+        "stages.1.training.steps": (1500, None, 7),
+        "stages.2": ("a stage", None, "a stage"),
+    }
+    both = differences([{"stages.1.training.steps": 1}, {"stages.1.training.steps": 2}])
+    assert with_stages_in_brief(both) == both
+
+
+def test_the_stages_of_one_run_do_not_fill_the_screen():
+    shown = run("compare", "listops", "listops-guided").stdout.splitlines()
+    assert [line.split()[:5] for line in shown if line.startswith("stages.5")] == [
+        ["stages.5", "12", "tokens,", "1,500", "steps"]
+    ]
+    assert sum(line.startswith("stages.") for line in shown) == 10
+    assert "Stages that only some have are summarised; --json has all their settings." in shown
 
 
 def test_a_components_name_stands_in_its_place():

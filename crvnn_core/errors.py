@@ -40,9 +40,13 @@ class PluginError(CrvnnError):
 class MissingPluginError(CrvnnError):
     """A run needs plug-in files that are not loaded; it keeps copies of them, ``files``."""
 
-    def __init__(self, message: str, files: Sequence[Path]) -> None:
-        super().__init__(message)
-        self.files = tuple(files)
+    def __init__(self, why: str, options: str, details: str, files: Sequence[Path]) -> None:
+        self.why, self.details, self.files = why, details, tuple(files)
+        super().__init__(self.advising(f"add\n  {options}"))
+
+    def advising(self, remedy: str) -> str:
+        """The message, with what to do about it."""
+        return f"{self.why}, then {remedy}\n{self.details}"
 
 
 class UnknownNameError(CrvnnError):

@@ -65,7 +65,8 @@ class CrvnnGroup(click.Group):
             elif isinstance(error, MissingPluginError):
                 given = kwargs.get("args") or (args[0] if args else None) or sys.argv[1:]
                 options = [part for path in error.files for part in ("--plugin", str(path))]
-                click.echo(f"crvnn: {error}\nThat is:\n  {shlex.join(['crvnn', *options, *given])}", err=True)
+                message = error.advising(f"run\n  {shlex.join(['crvnn', *options, *given])}")
+                click.echo(f"crvnn: {message}", err=True)
             elif isinstance(error, PluginError) and error.__cause__ is not None:
                 click.echo(f"crvnn: {error}\n(CRVNN_TRACEBACK=1 shows the whole traceback.)", err=True)
             else:

@@ -50,6 +50,8 @@ def naming_missing_files(run: RunDirectory, catalog: Catalog) -> Iterator[None]:
         raise MissingPluginError(
             f"{run.path} was trained with {'plug-in files that are' if several else 'a plug-in file that is'} not "
             f"loaded. The run keeps {'copies' if several else 'a copy'}, and crvnn runs no code that comes with a run "
-            f"unless you say so: look at {'them' if several else 'it'}, then add\n  {plugin_options(files)}\n{error}",
+            f"unless you say so: look at {'them' if several else 'it'}",
+            plugin_options(files),
+            str(error),
             files,
         ) from None

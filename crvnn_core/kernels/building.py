@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -9,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -77,6 +79,50 @@ def build(name: str, sources: Path) -> Path:
     except ValueError as error:
         raise CrvnnError(f"CXX is {chosen!r}, which is no command: {error}") from error
     path = library_path(name, sources)
+    with _building_alone(path.parent, name) as waited:
+        if not (waited and path.exists()):  # otherwise another process has just built it
+            _build(name, sources, path, chosen, command)
+    return path
+
+
+@contextlib.contextmanager
+def _building_alone(directory: Path, name: str) -> Iterator[bool]:
+    """Hold the lock of a library, so that one process at a time builds it; whether another one held it before.
+
+    Temporary files, which are then those of builds that were interrupted, are removed. Without ``fcntl`` (Windows)
+    nothing is locked or removed.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield False
+        return
+    lock, waited = directory / f".{name}.lock", False
+    while True:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            file = lock.open("w")
+        except OSError as error:
+            raise CrvnnError(f"{directory} cannot be written: {error}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            waited = True
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                break
+        file.close()  # whoever held the lock has removed the file: there is a new one to lock
+    with file:
+        for leftover in directory.glob(f".{name}-*.so.*"):
+            leftover.unlink(missing_ok=True)
+        try:
+            yield waited
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _build(name: str, sources: Path, path: Path, chosen: str, command: list[str]) -> None:
     with replacing(path) as temporary:
         problems: list[str] = []
         for parallel in (
@@ -91,7 +137,6 @@ def build(name: str, sources: Path) -> Path:
             raise CrvnnError(
                 f"the kernels of {name} could not be compiled with {chosen}:\n" + "\n".join(problems)
             )
-    return path
 
 
 def _gist(problem: str) -> str:

@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -56,6 +58,50 @@ def test_a_library_that_cannot_be_loaded_does_not_replace_the_previous_one(cache
         PARTS.build()
     assert [file.name for file in cache.iterdir()] == [path.name]
     assert path.read_text() == "as it was"
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    """A compiler that takes no time; gives the targets that it has compiled."""
+    compiled = []
+
+    def compile_(command, sources, target):
+        target.write_text("compiled")
+        compiled.append(target)
+        return ""
+
+    monkeypatch.setenv("CXX", "mine")
+    monkeypatch.setattr(building, "_compile", compile_)
+    monkeypatch.setattr(building, "_try_to_load", lambda library: "")
+    return compiled
+
+
+def test_what_an_interrupted_build_has_left_is_removed_by_the_next_one(cache, instant):
+    path = PARTS.path()
+    cache.mkdir()
+    leftover = cache / f".{path.name}.abcd1234"
+    others = cache / ".other-0123.so.abcd1234"
+    for file in (leftover, others, cache / f".{PARTS.name}.lock"):
+        file.touch()
+    assert PARTS.build() == path
+    assert sorted(file.name for file in cache.iterdir()) == [others.name, path.name]
+
+
+def test_two_processes_build_one_after_the_other_and_once(cache, instant):
+    path = PARTS.path()
+    with ThreadPoolExecutor(1) as pool:
+        with building._building_alone(cache, PARTS.name) as waited:
+            temporary = cache / f".{path.name}.abcd1234"
+            temporary.touch()
+            second = pool.submit(PARTS.build)
+            time.sleep(0.1)
+            assert not waited
+            assert not second.done()
+            assert temporary.exists()
+            temporary.replace(path)
+        assert second.result(10) == path
+    assert instant == []
+    assert [file.name for file in cache.iterdir()] == [path.name]
 
 
 def test_the_error_contains_the_compilers_message(cache, monkeypatch, tmp_path):

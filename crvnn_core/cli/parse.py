@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from crvnn_core.cli.predict import (
     expect_texts,
     file_options,
     hard_option,
+    place_names,
     read_inputs,
     warn_of_unknown,
 )
@@ -25,6 +27,8 @@ from crvnn_core.cli.session import (
     set_option,
 )
 from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
+
+_MOST_VERDICTS = 10  # texts of which it is said whether label and tree are right
 
 
 @click.command("parse", short_help="Show the tree along which a model composes a text.")
@@ -67,8 +71,9 @@ def parse_command(
 
     A task on pairs takes the texts two by two, and gives two trees for each. Several trees go into one file where each
     is one line (as in brackets; as a list in a .json), and otherwise into numbered files: tree.svg becomes tree-1.svg,
-    tree-2.svg ... Tokens that the model does not know are dashed in drawings, and named on standard error. A text may
-    have up to 5,000 tokens.
+    tree-2.svg ... Tokens that the model does not know are dashed in drawings, and named on standard error. There it
+    also says, where the task can tell, whether the predicted label is correct and how far the tree is the gold one. A
+    text may have up to 5,000 tokens.
 
     \b
     Examples:
@@ -98,11 +103,14 @@ def parse_command(
         raise
     except CrvnnError as error:
         raise CrvnnError(f"{run}: {error}") from None
-    found = [evolve(each, text=as_text(row.texts)) for row, each in zip(rows, found, strict=True)]
+    found = [
+        evolve(each, text=as_text(row.texts), gold=row.gold) for row, each in zip(rows, found, strict=True)
+    ]
     if as_json:
         print_json([each.plain() for each in found])
         return
     warn_of_unknown([each.unknown_tokens for each in found], rows, file)
+    _say_verdicts([each.verdict for each in found], place_names(rows, file))
     trees = [tree for each in found for tree in each.written(chosen)]
     if out is None:
         click.echo(("\n" if chosen in ONE_LINE else "\n\n").join(trees))
@@ -110,6 +118,15 @@ def parse_command(
     first, *others = write_parses(found, out, chosen)
     named = f"{first} ... {others[-1].name}" if others else str(first)
     click.echo(f"wrote {len(trees)} tree{'s' * (len(trees) > 1)}: {named}", err=True)
+
+
+def _say_verdicts(verdicts: Sequence[str], places: Sequence[str]) -> None:
+    """Say on standard error what is right about the first texts, where the task can tell."""
+    known = [(place, verdict) for place, verdict in zip(places, verdicts, strict=True) if verdict]
+    for place, verdict in known[:_MOST_VERDICTS]:
+        click.echo(f"crvnn: {place}: {verdict}", err=True)
+    if len(known) > _MOST_VERDICTS:
+        click.echo("crvnn: ... and so on: --json has them all", err=True)
 
 
 def _on_terminal() -> bool:

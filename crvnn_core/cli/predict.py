@@ -98,12 +98,14 @@ def predict_command(
 ) -> None:
     """Ask the model in the directory RUN (or an installed one, by name) about each TEXT.
 
-    A task on pairs takes the texts two by two. Tokens that the model does not know are named on standard error.
+    A task on pairs takes the texts two by two. Where the file or the task tells the true label (listops and logic
+    compute it), the answer is said to be correct or wrong. Tokens that the model does not know are named on standard
+    error.
 
     A --file is read as the task reads its own: with the task 'from-file', the columns of texts of a CSV, TSV or JSONL
     file, which need not have labels. Any other file has one text a line. With --out each row has its line in the file,
-    its other columns, its text, its label in the file (gold), the predicted label, the probability of each class, and
-    the tokens that the model does not know.
+    its other columns, its text, its true label (gold), the predicted label, the probability of each class, and the
+    tokens that the model does not know.
 
     \b
     Examples:
@@ -131,8 +133,8 @@ def predict_command(
         write_predictions(out, rows, answers, trees=trees)
         click.echo(f"wrote {len(answers):,} prediction{'s' * (len(answers) != 1)}: {out}", err=True)
     else:
-        for answer in answers:
-            _show(answer, trees)
+        for row, answer in zip(rows, answers, strict=True):
+            _show(answer, row.gold, trees)
     warn_of_unknown([answer.unknown for answer in answers], rows, file)
 
 
@@ -149,8 +151,8 @@ def expect_texts(texts: Sequence[str], file: Path | None, *, lines: bool, skip: 
 def read_inputs(
     texts: Sequence[str], file: Path | None, trained: Trained, *, lines: bool, skip: bool
 ) -> list[InputRow]:
-    """The texts of the command line, two by two for a task on pairs, or the rows of a file."""
-    from crvnn_core.inference.prediction_files import well_formed
+    """The texts of the command line, two by two for a task on pairs, or the rows of a file; with true labels."""
+    from crvnn_core.inference.prediction_files import well_formed, with_gold_labels
     from crvnn_core.inference.texts import pair_texts
     from crvnn_core.interfaces import InputRow
 
@@ -158,15 +160,16 @@ def read_inputs(
         rows, left_out = well_formed(_read(file, trained, lines), _name(file), skip=skip)
         if left_out:
             click.echo(f"crvnn: {left_out}", err=True)
-        return rows
+        return with_gold_labels(rows, trained.task)
     questions = pair_texts(texts, trained.task)
-    return [
+    rows = [
         InputRow(
             texts=(question,) if isinstance(question, str) else question,
             sequences=trained.question(question, number).sequences,
         )
         for number, question in enumerate(questions)
     ]
+    return with_gold_labels(rows, trained.task)
 
 
 def _read(file: Path, trained: Trained, lines: bool) -> list[InputRow]:
@@ -198,16 +201,18 @@ def _name(file: Path) -> str:
     return "<stdin>" if str(file) == "-" else str(file)
 
 
+def place_names(rows: Sequence[InputRow], file: Path | None) -> list[str]:
+    """What messages call each row: its line of the file, or its number."""
+    return [
+        f"{_name(file)}:{row.line}" if file is not None and row.line else f"text {number}"
+        for number, row in enumerate(rows, 1)
+    ]
+
+
 def warn_of_unknown(unknown: Sequence[Sequence[str]], rows: Sequence[InputRow], file: Path | None) -> None:
     """Name on standard error the tokens of each row that the model does not know, of ten rows at most."""
-    numbered = enumerate(zip(rows, unknown, strict=True), 1)
-    found = {
-        f"{_name(file)}:{row.line}" if file is not None and row.line else f"text {number}": list(
-            map(repr, tokens)
-        )
-        for number, (row, tokens) in numbered
-        if tokens
-    }
+    places = place_names(rows, file)
+    found = {place: list(map(repr, tokens)) for place, tokens in zip(places, unknown, strict=True) if tokens}
     for place, names in list(found.items())[:_MOST_WARNINGS]:
         more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
         click.echo(f"crvnn: {place}: unknown to the model: {', '.join(names[:_MOST_NAMES])}{more}", err=True)
@@ -215,8 +220,11 @@ def warn_of_unknown(unknown: Sequence[Sequence[str]], rows: Sequence[InputRow], 
         click.echo(f"crvnn: {len(found):,} of {len(rows):,} texts have tokens unknown to the model", err=True)
 
 
-def _show(answer: Prediction, trees: bool) -> None:
+def _show(answer: Prediction, gold: str, trees: bool) -> None:
+    from crvnn_core.inference.gold import verdict
+
     text = answer.text if isinstance(answer.text, str) else "  |  ".join(answer.text)
-    click.echo(f"{answer.label}\t{answer.probabilities[answer.label]:.1%}\t{text}")
+    judged = f"\t{verdict(answer.label, gold)}" if gold else ""
+    click.echo(f"{answer.label}\t{answer.probabilities[answer.label]:.1%}\t{text}{judged}")
     for tree in answer.trees if trees else ():
         click.echo(f"\t{tree if tree is not None else 'this encoder shows no tree'}")

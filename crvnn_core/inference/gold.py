@@ -9,6 +9,7 @@ from attrs import frozen
 
 from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import Trained
+from crvnn_core.interfaces import Example, Task
 from crvnn_core.trees.scoring import Sentence, gold_sentences, nontrivial_spans
 from crvnn_core.trees.tree import Tree
 
@@ -29,11 +30,23 @@ class Gold:
         }
 
 
-def read_gold(trained: Trained, text: Text) -> Gold:
+def read_gold(trained: Trained, text: Text | Example) -> Gold:
     """The gold label and trees of a text, or a pair of texts, as ``Task.gold_label`` and ``Task.gold`` give them."""
-    example, task = trained.question(text), trained.task
-    label = task.gold_label(example.sequences)
-    return Gold(None if label is None else str(task.classes[label]), gold_sentences(task, example))
+    example = trained.question(text)
+    return Gold(gold_label(trained.task, example.sequences), gold_sentences(trained.task, example))
+
+
+def gold_label(task: Task, sequences: tuple[tuple[str, ...], ...]) -> str | None:
+    """The name of the class that ``Task.gold_label`` gives, if it gives one."""
+    label = task.gold_label(sequences)
+    return None if label is None else str(task.classes[label])
+
+
+def verdict(label: str, gold: str | None) -> str:
+    """Whether a predicted label is the true one, in words; empty if the true one is not known."""
+    if not gold:
+        return ""
+    return "correct" if label == gold else f"wrong, true label {gold}"
 
 
 def agreement(tree: Tree | None, sentence: Sentence | None) -> str:

@@ -12,6 +12,7 @@ from attrs import evolve
 
 from crvnn_core.errors import InputError
 from crvnn_core.files import replacing
+from crvnn_core.inference.gold import gold_label
 from crvnn_core.inference.predictions import Prediction
 from crvnn_core.inference.texts import as_text
 from crvnn_core.inference.trained import Trained
@@ -77,6 +78,11 @@ def well_formed(rows: Sequence[InputRow], name: str, *, skip: bool = False) -> t
     return kept, left_out
 
 
+def with_gold_labels(rows: Sequence[InputRow], task: Task) -> list[InputRow]:
+    """Well-formed rows with their true labels: those of the file, else what the task computes, if it can."""
+    return [row if row.gold else evolve(row, gold=gold_label(task, row.sequences) or "") for row in rows]
+
+
 def predict_rows(
     trained: Trained,
     rows: Sequence[InputRow],
@@ -95,11 +101,12 @@ def predict_rows(
 
 
 def record(row: InputRow, answer: Prediction) -> dict[str, Any]:
-    """A row and its prediction, for JSON: its line, its other columns, its label if it has one, the prediction.
+    """A row and its prediction, for JSON: its line, its other columns, the prediction, and its true label, if known.
 
     A column of the row that has the name of one of these gets the prefix ``input_``.
     """
-    own = {"line": row.line, "gold": row.gold, **answer.plain()}
+    judged = {"gold": row.gold, "correct": answer.label == row.gold} if row.gold else {}
+    own = {"line": row.line, **judged, **answer.plain()}
     return {name: value for name, value in _with_columns(row, own).items() if value or name not in _OPTIONAL}
 
 

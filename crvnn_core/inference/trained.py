@@ -189,7 +189,7 @@ class Trained(Shown):
         :param done: called after each batch with the number of its examples.
         :param hard: hard inference: binary decisions, composition along one tree.
         """
-        found = {i: self._whole(answer) for i, answer in self._predictions(examples, done, hard=hard)}
+        found = {i: self.whole_trees(answer) for i, answer in self._predictions(examples, done, hard=hard)}
         return [found[i] for i in range(len(examples))]
 
     def unknown(self, tokens: Sequence[str]) -> frozenset[int]:
@@ -223,7 +223,7 @@ class Trained(Shown):
             if done is not None:
                 done(len(group))
 
-    def _whole(self, answer: Prediction) -> tuple[Tree, ...]:
+    def whole_trees(self, answer: Prediction) -> tuple[Tree, ...]:
         """The trees of a prediction; an error if there is a sequence without one."""
         trees = tuple(tree for tree in answer.trees if tree is not None)
         if len(trees) < len(answer.trees):

@@ -10,12 +10,13 @@ from attrs import frozen
 
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
-from crvnn_core.inference.texts import Text, as_text
+from crvnn_core.inference.texts import Text
 from crvnn_core.interfaces import Example
 from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, ONE_LINE
 from crvnn_core.trees.tree import Tree
 
 if TYPE_CHECKING:
+    from crvnn_core.inference.predictions import Prediction
     from crvnn_core.inference.trained import Trained
 
 #: The most tokens of a text that ``parse`` takes: longer trees take minutes and cannot be read.
@@ -30,6 +31,24 @@ class Parse:
     trees: tuple[Tree, ...]
     #: For each tree the positions of tokens outside the model's vocabulary.
     unknown: tuple[frozenset[int], ...]
+    #: The predicted label, and the true one; empty where the task cannot tell.
+    label: str = ""
+    gold: str = ""
+    #: How each tree agrees with the gold tree, in words; empty where there is none.
+    agreement: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """Whether the label is correct, and how the trees agree with the gold ones; empty where nothing is known."""
+        from crvnn_core.inference.gold import verdict
+
+        label = f"label {self.label}, {verdict(self.label, self.gold)}." if self.gold else ""
+        trees = [
+            f"Tree {number}: {text}" if len(self.agreement) > 1 else text
+            for number, text in enumerate(self.agreement, 1)
+            if text
+        ]
+        return " ".join([*([label] if label else []), *trees])
 
     @property
     def unknown_tokens(self) -> list[str]:
@@ -47,7 +66,9 @@ class Parse:
         """For JSON."""
         pairs = zip(self.trees, self.unknown, strict=True)
         trees = [{"brackets": str(tree), **tree.plain(), "unknown": sorted(places)} for tree, places in pairs]
-        return {"text": self.text, "trees": trees}
+        judged = {"gold": self.gold, "correct": self.label == self.gold} if self.gold else {}
+        agreement = {"agreement": list(self.agreement)} if any(self.agreement) else {}
+        return {"text": self.text, "label": self.label, **judged, **agreement, "trees": trees}
 
 
 def parse(
@@ -68,15 +89,22 @@ def parse(
         longest = max(map(len, example.sequences))
         if longest > MOST_TOKENS:
             raise InputError(f"text {number} has {longest:,} tokens; up to {MOST_TOKENS:,} can be parsed")
-    found = trained.trees(examples, done, hard=hard)
-    return [
-        Parse(
-            as_text([" ".join(tree.tokens) for tree in trees]) if isinstance(text, Example) else text,
-            trees,
-            tuple(trained.unknown(tree.tokens) for tree in trees),
-        )
-        for text, trees in zip(texts, found, strict=True)
-    ]
+    answers = trained.predict(examples, done, hard=hard)
+    return [_parse(trained, *each) for each in zip(texts, examples, answers, strict=True)]
+
+
+def _parse(trained: Trained, text: Text | Example, example: Example, answer: Prediction) -> Parse:
+    from crvnn_core.inference.gold import agreement, read_gold
+
+    trees, gold = trained.whole_trees(answer), read_gold(trained, example)
+    return Parse(
+        answer.text if isinstance(text, Example) else text,
+        trees,
+        tuple(trained.unknown(tree.tokens) for tree in trees),
+        label=answer.label,
+        gold=gold.label or "",
+        agreement=tuple(agreement(*each) for each in zip(trees, gold.sentences, strict=True)),
+    )
 
 
 def format_of(path: Path) -> str:

@@ -221,6 +221,58 @@ def test_a_file_is_parsed_as_its_task_reads_it(reviews_run, here):
     assert [each["text"] for each in json.loads(result.stdout)][:2] == ["a fine film", "dull,\nreally"]
 
 
+# What is right.
+
+TEXT, GUIDED = "[MAX 2 9 [MIN 4 7 ] 0 ]", "listops-guided"
+
+
+def test_an_answer_is_correct_where_the_task_computes_the_same_label():
+    shown = run("predict", GUIDED, TEXT).stdout
+    assert shown.split("\t")[::3] == ["9", "correct\n"]
+    found = json.loads(run("predict", GUIDED, TEXT, "[MAX 2 8 ]", "--json").stdout)
+    assert [(each["gold"], each["correct"]) for each in found] == [("9", True), ("8", True)]
+
+
+def test_an_answer_is_correct_or_wrong_where_the_file_has_a_label(letters_run, here):
+    (here / "rows.tsv").write_text("yes\ta b\nno\ta b\n")
+    arguments = ("predict", letters_run, "--file", "rows.tsv", "--plugin", PLUGIN)
+    found = json.loads(run(*arguments, "--json").stdout)
+    assert [each["gold"] for each in found] == ["yes", "no"]
+    assert [each["correct"] for each in found] == [each["label"] == each["gold"] for each in found]
+    assert {each["correct"] for each in found} == {True, False}
+    shown = [line.split("\t")[3] for line in run(*arguments).stdout.splitlines()]
+    assert shown == ["correct" if each["correct"] else f"wrong, true label {each['gold']}" for each in found]
+
+
+def test_nothing_is_said_to_be_correct_where_nobody_knows(letters_run):
+    assert len(run("predict", letters_run, "a b", "--plugin", PLUGIN).stdout.split("\t")) == 3
+    (answer,) = json.loads(run("predict", letters_run, "a b", "--plugin", PLUGIN, "--json").stdout)
+    assert not {"gold", "correct"} & answer.keys()
+    result = run("parse", letters_run, "a b", "--plugin", PLUGIN)
+    assert result.stderr == ""
+    (parsed,) = json.loads(run("parse", letters_run, "a b", "--plugin", PLUGIN, "--json").stdout)
+    assert list(parsed) == ["text", "label", "trees"]
+
+
+def test_parse_says_whether_label_and_tree_are_right(letters_run, here):
+    (here / "rows.tsv").write_text("yes\ta b\nno\ta b\n")
+    assert run("parse", GUIDED, TEXT).stderr == "crvnn: text 1: label 9, correct. This is the gold tree.\n"
+    said = run("parse", letters_run, "--file", "rows.tsv", "--plugin", PLUGIN).stderr.splitlines()
+    assert {line.partition(", ")[2] for line in said} in (
+        {"correct.", "wrong, true label no."},
+        {"correct.", "wrong, true label yes."},
+    )
+    (found,) = json.loads(run("parse", GUIDED, TEXT, "--json").stdout)
+    assert {key: found[key] for key in ("label", "gold", "correct", "agreement")} == {
+        "label": "9",
+        "gold": "9",
+        "correct": True,
+        "agreement": ["This is the gold tree."],
+    }
+    many = run("parse", GUIDED, *["[MAX 2 8 ]"] * 12).stderr.splitlines()
+    assert (len(many), many[-1]) == (11, "crvnn: ... and so on: --json has them all")
+
+
 # Predictions in a file.
 
 

@@ -6,7 +6,7 @@ import inspect
 from typing import Any, Literal, get_args, get_origin
 
 from crvnn_core import Catalog, CrvnnError
-from crvnn_core.annotations import bare
+from crvnn_core.annotations import bare, ranges
 from crvnn_core.host.catalog import Offer
 from crvnn_core.host.description import describe
 from crvnn_core.spec.reader import settings_of
@@ -46,4 +46,18 @@ def _kind(parameter: inspect.Parameter) -> dict[str, Any]:
     if get_origin(annotation) is Literal:
         return {"kind": "choice", "choices": list(get_args(annotation)), "default": default}
     kind = _KINDS.get(annotation)
-    return {"kind": kind, "default": default} if kind else {}
+    return {"kind": kind, "default": default, **_limits(parameter.annotation)} if kind else {}
+
+
+def _limits(annotation: Any) -> dict[str, Any]:
+    """The range of a number: ``min`` and ``max``, whether these are excluded (``open``), and whether it is odd."""
+    found: dict[str, Any] = {}
+    for each in ranges(annotation):
+        for key, excluded, included in (("min", each.gt, each.ge), ("max", each.lt, each.le)):
+            if excluded is not None or included is not None:
+                found[key] = included if excluded is None else excluded
+            if excluded is not None:
+                found.setdefault("open", []).append(key)
+        if each.odd:
+            found["odd"] = True
+    return found

@@ -69,7 +69,7 @@ def test_models_and_what_can_be_changed_are_described(ask, explorer, letters):
     tempered = next(part for part in found["parts"]["decision"] if part["name"] == "tempered")
     end = next(setting for setting in tempered["settings"] if setting["name"] == "end")
     assert end == {
-        "name": "end", "kind": "number", "default": 0.5,
+        "name": "end", "kind": "number", "default": 0.5, "min": 0, "open": ["min"],
         "text": "final temperature: at the end of training, and afterwards.",
     }  # fmt: skip
     live = {
@@ -83,6 +83,22 @@ def test_models_and_what_can_be_changed_are_described(ask, explorer, letters):
     modulation = next(setting for setting in tempered["settings"] if setting["kind"] == "choice")
     assert modulation["choices"] == ["none", "paper", "reference"]
     assert [setting["name"] for setting in first["encoder"]["settings"]][:1] == ["max_steps"]
+
+
+def test_controls_get_the_ranges_of_settings(explorer):
+    parts = explorer.describe()["parts"]
+    settings = {
+        (part["name"], setting["name"]): setting
+        for offered in parts.values()
+        for part in offered
+        for setting in part["settings"]
+    }
+    limits = {
+        key: {end: found[end] for end in ("min", "max", "open") if end in found}
+        for key, found in settings.items()
+    }
+    assert limits["threshold", "epsilon"] == {"min": 0, "max": 1, "open": ["max"]}
+    assert limits["fixed-depth", "depth"] == {"min": 1}
 
 
 def test_an_answer_is_that_of_inspect(ask, explorer, letters):

@@ -2,26 +2,37 @@
 
 import { html } from "./dom.js";
 
-const PROBABILITIES = ["epsilon", "threshold", "drop", "skip"];
 let numbers = 0;
 
-/** How a slider runs: evenly for whole numbers and from 0 on, else by powers of ten around the usual value. */
+/**
+ * How a slider runs: evenly for whole numbers and from 0 on, else by powers of ten around the usual value; always within
+ * the range that the component declares for the setting.
+ */
 function scale(setting) {
   const usual = Number(setting.default ?? 0);
+  const open = setting.open ?? [];
   if (setting.kind === "whole") {
-    return { low: usual === 0 ? 0 : 1, high: Math.max(20, 4 * usual), step: 1, to: (v) => v, from: Math.round };
+    const low = setting.min === undefined ? Math.min(usual, 0) : setting.min + (open.includes("min") ? 1 : 0);
+    const most = setting.max === undefined ? Infinity : setting.max - (open.includes("max") ? 1 : 0);
+    return { low, high: Math.min(most, Math.max(20, 4 * usual)), step: setting.odd ? 2 : 1, to: (v) => v, from: Math.round };
   }
-  if (usual <= 0) return { low: 0, high: 0.5, step: 0.005, to: (v) => v, from: (v) => Number(v.toFixed(3)) };
-  const most = PROBABILITIES.includes(setting.name) ? 0.99 : 20 * usual;
+  const least = (setting.min ?? 0) + (open.includes("min") ? 0.005 : 0);
+  const most = setting.max === undefined ? Infinity : setting.max - (open.includes("max") ? 0.01 : 0);
+  if (usual <= 0) {
+    const high = Number.isFinite(most) ? most : 0.5;
+    return { low: Math.min(least, usual), high, step: 0.005, to: (v) => v, from: (v) => Number(v.toFixed(3)) };
+  }
+  const low = Math.max(usual / 100, setting.min ?? 0);
   return {
-    low: Math.log10(usual / 100), high: Math.log10(most), step: 0.01, to: (v) => Math.log10(Math.max(v, usual / 100)),
-    from: (v) => Number((10 ** v).toPrecision(3)),
+    low: Math.log10(low), high: Math.log10(Number.isFinite(most) ? most : 20 * usual), step: 0.01, to: (v) => Math.log10(Math.max(v, low)),
+    from: (v) => Math.min(most, Math.max(low, Number((10 ** v).toPrecision(3)))),
   };
 }
 
 function numberControl(setting, value, id, change) {
   const { low, high, step, to, from } = scale(setting);
-  const box = html("input", { type: "number", id, step: "any", value });
+  const limits = Object.fromEntries(["min", "max"].filter((end) => setting[end] !== undefined).map((end) => [end, setting[end]]));
+  const box = html("input", { type: "number", id, step: setting.kind === "whole" ? 1 : "any", value, ...limits });
   const slide = html("input", { type: "range", min: low, max: high, step, "aria-label": `${setting.name}, as a slider` });
   const place = (number) => {
     slide.value = to(number);
@@ -35,6 +46,7 @@ function numberControl(setting, value, id, change) {
   });
   box.addEventListener("input", () => {
     if (box.value === "" || !Number.isFinite(box.valueAsNumber)) return;
+    if (!box.reportValidity()) return; // the browser says what the range is
     place(box.valueAsNumber);
     change(box.valueAsNumber);
   });

@@ -93,6 +93,7 @@ def test_the_same_run_with_another_retriever_and_temperature(page, explorer, cat
     assert temperature < 0.1
     assert float(page.get_by_label("end", exact=True).input_value()) == temperature
     assert float(slider.get_attribute("aria-valuetext")) == temperature
+    assert page.get_by_label("end", exact=True).get_attribute("min") == "0"  # the range of the setting
     parts = {"retriever": "log-space", "decision": "tempered"}
     changed = exchange_parts(explorer.runs["listops"], catalog, parts, [f"model.decision.end={temperature}"])
     assert answer["sequences"][0]["compose"] == inspect(changed, TEXT).plain()["sequences"][0]["compose"]

@@ -9,16 +9,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.predict import data_option, hard_option, split_option
+from crvnn_core.cli.predict import (
+    data_option,
+    expect_one_source,
+    hard_option,
+    source_examples,
+    split_option,
+)
 from crvnn_core.cli.session import (
     Session,
     counting,
+    first_names,
     json_option,
     pass_session,
     plugin_option,
     print_json,
     print_results,
     print_table,
+    seed_names,
     set_option,
     terminal_width,
 )
@@ -29,7 +37,6 @@ if TYPE_CHECKING:
     from crvnn_core.training.evaluation import Result
 
 _MOST_CLASSES = 20  # classes up to which all are shown
-_MOST_NAMES = 10  # classes that are named as absent or never predicted
 _MOST_CONFUSIONS = 10  # pairs of classes that are shown in place of a matrix that is too wide
 
 
@@ -76,14 +83,12 @@ def eval_command(
     from crvnn_core.inference.trained import load_seeds
     from crvnn_core.runs.evaluation_tables import check_suffix, write_tables
 
-    if data is not None and split is not None:
-        raise click.UsageError("give --data or --split, not both.")
+    expect_one_source(data, split)
     if out is not None:
         check_suffix(out)
     models = load_seeds(run, session.catalog, sets)
     first = next(iter(models.values()))
-    name = str(data) if data is not None else split or first.task.splits[-1]
-    examples = first.examples(path=data) if data is not None else first.examples(name)
+    name, examples = source_examples(first, data, split)
     results: dict[str, dict[int | None, Result]] = {}
     for kind in ("soft", "hard") if hard else ("soft",):
         with counting(len(models) * len(examples), f"evaluating {kind} decisions") as done:
@@ -96,7 +101,7 @@ def eval_command(
     else:
         _show(name, results)
     if out is not None:
-        members = {seed: run if seed is None else f"{run.rstrip('/')}/seed-{seed}" for seed in models}
+        members = seed_names(run, models)
         rows = {
             (members[seed], name, kind): result
             for kind, found in results.items()
@@ -169,8 +174,7 @@ def _show_classes(title: str, found: Classification, seeds: SeedResults | None) 
         (found.never_predicted, "never predicted"),
     ):
         if names:
-            more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-            click.echo(f"{what}: {', '.join(names[:_MOST_NAMES])}{more}")
+            click.echo(f"{what}: {first_names(names)}")
     _show_confusion(found, "" if seeds is None else f", over {len(seeds.results)} seeds")
 
 

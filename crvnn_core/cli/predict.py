@@ -12,6 +12,7 @@ from crvnn_core.cli.names import RUN
 from crvnn_core.cli.session import (
     Session,
     counting,
+    first_names,
     json_option,
     pass_session,
     plugin_option,
@@ -22,12 +23,12 @@ from crvnn_core.cli.session import (
 if TYPE_CHECKING:
     from crvnn_core.inference.predictions import Prediction
     from crvnn_core.inference.trained import Trained
-    from crvnn_core.interfaces import InputRow
+    from crvnn_core.interfaces import Example, InputRow
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TABLES = (".csv", ".tsv", ".jsonl", ".json")  # suffixes of files that are probably not read line by line
-_MOST_WARNINGS, _MOST_NAMES = 10, 10  # texts with unknown tokens that are named, and tokens of each
+_MOST_WARNINGS = 10  # texts with unknown tokens that are named
 
 hard_option = click.option(
     "--hard",
@@ -42,6 +43,22 @@ data_option = click.option(
     help="A file of the form that the task reads.",
 )
 split_option = click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
+
+
+def expect_one_source(data: Path | None, split: str | None) -> None:
+    """A usage error if both ``--data`` and ``--split`` are given."""
+    if data is not None and split is not None:
+        raise click.UsageError("give --data or --split, not both.")
+
+
+def source_examples(
+    trained: Trained, data: Path | None, split: str | None, seed: int = 0
+) -> tuple[str, list[Example]]:
+    """The examples of ``--data`` or ``--split``, and what they are called."""
+    if data is not None:
+        return str(data), trained.examples(path=data)
+    name = split or trained.task.splits[-1]
+    return name, trained.examples(name, seed=seed)
 
 
 def file_options(command: F) -> F:
@@ -214,8 +231,7 @@ def warn_of_unknown(unknown: Sequence[Sequence[str]], rows: Sequence[InputRow], 
     places = place_names(rows, file)
     found = {place: list(map(repr, tokens)) for place, tokens in zip(places, unknown, strict=True) if tokens}
     for place, names in list(found.items())[:_MOST_WARNINGS]:
-        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-        click.echo(f"crvnn: {place}: unknown to the model: {', '.join(names[:_MOST_NAMES])}{more}", err=True)
+        click.echo(f"crvnn: {place}: unknown to the model: {first_names(names)}", err=True)
     if len(found) > _MOST_WARNINGS:
         click.echo(f"crvnn: {len(found):,} of {len(rows):,} texts have tokens unknown to the model", err=True)
 

@@ -129,6 +129,17 @@ def _keep_stdout_clean(ctx: click.Context, parameter: click.Parameter, value: bo
     return value
 
 
+def first_names(names: Sequence[str], most: int = 10) -> str:
+    """``a, b, c and 3 more``."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def seed_names(run: str, seeds: Iterable[int | None]) -> dict[int | None, str]:
+    """What each seed of a run is called in tables; a run without seeds is called by its name."""
+    return {seed: run if seed is None else f"{run.rstrip('/')}/seed-{seed}" for seed in seeds}
+
+
 def print_json(result: object) -> None:
     """Print a result as JSON."""
     click.echo(json.dumps(result, indent=2), file=click.get_current_context().meta.get(_RESULTS))

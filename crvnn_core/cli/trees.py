@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.predict import data_option, split_option
+from crvnn_core.cli.predict import data_option, expect_one_source, source_examples, split_option
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -18,6 +18,7 @@ from crvnn_core.cli.session import (
     plugin_option,
     print_json,
     print_table,
+    seed_names,
     set_option,
 )
 
@@ -71,21 +72,16 @@ def trees_command(
     from crvnn_core.inference.trained import load_seeds
     from crvnn_core.trees.evaluation import score_trees, seed_spreads
 
-    if data is not None and split is not None:
-        raise click.UsageError("give --data or --split, not both.")
+    expect_one_source(data, split)
     if len(set(runs)) < len(runs):
         raise click.UsageError("the same run is there twice.")
     groups = {run: load_seeds(run, session.catalog, sets) for run in runs}
-    names = {
-        run: {seed: run if seed is None else f"{run.rstrip('/')}/seed-{seed}" for seed in members}
-        for run, members in groups.items()
-    }
+    names = {run: seed_names(run, members) for run, members in groups.items()}
     models = {names[run][seed]: model for run, members in groups.items() for seed, model in members.items()}
     if len(models) < sum(map(len, groups.values())):
         raise click.UsageError("the same run is there twice.")
     first = next(iter(models.values()))
-    name = str(data) if data is not None else split or first.task.splits[-1]
-    rows = first.examples(path=data) if data is not None else first.examples(name, seed=seed)
+    name, rows = source_examples(first, data, split, seed)
     rows = rows[:examples]
     with counting(len(models) * len(rows) * (1 + hard), "parsing") as done:
         result = score_trees(models, rows, hard=hard, done=done)

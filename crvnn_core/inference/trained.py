@@ -108,12 +108,9 @@ class Trained(Shown):
             self.question(text, number) for number, text in enumerate(listed(texts, "probabilities"))
         ]
         found = torch.zeros(len(questions), len(self.task.classes))
-        with shown(progress, len(questions), "predicting") as count:
-            for group in grouped(questions, batch_size):
-                columns = zip(*(questions[i].sequences for i in group), strict=True)
-                logits = self.model.ask(*columns, hard=hard).logits
-                found[group] = logits.float().softmax(-1).cpu()
-                count(len(group))
+        for group in _batches(questions, batch_size, "predicting", progress):
+            columns = zip(*(questions[i].sequences for i in group), strict=True)
+            found[group] = self.model.ask(*columns, hard=hard).logits.float().softmax(-1).cpu()
         return found
 
     def encode(
@@ -135,10 +132,8 @@ class Trained(Shown):
         arity = len(rows[0]) if rows else 1
         examples = [Example((tokens,), 0) for row in rows for tokens in row]
         vectors = self.model.embed.weight.new_zeros(len(examples), self.model.encoder.width)
-        with shown(progress, len(examples), "encoding") as count:
-            for group in grouped(examples, batch_size):
-                vectors[group] = self.model.encode([examples[i].sequences[0] for i in group], hard=hard)
-                count(len(group))
+        for group in _batches(examples, batch_size, "encoding", progress):
+            vectors[group] = self.model.encode([examples[i].sequences[0] for i in group], hard=hard)
         return vectors if arity == 1 else vectors.view(len(rows), arity, -1)
 
     def inspect(self, text: Text, *, hard: bool = False, weights: bool = False) -> Inspection:
@@ -250,6 +245,16 @@ class Trained(Shown):
             tokens=example.sequences,
             unknown=tuple(dict.fromkeys(t for tokens in example.sequences for t in tokens if t not in known)),
         )
+
+
+def _batches(
+    examples: Sequence[Example], size: int | None, title: str, progress: bool
+) -> Iterator[Sequence[int]]:
+    """The indices of each batch; if ``progress`` is wanted, it is shown how many examples are done."""
+    with shown(progress, len(examples), title) as count:
+        for group in grouped(examples, size):
+            yield group
+            count(len(group))
 
 
 def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = ()) -> Trained:

@@ -28,6 +28,16 @@ class WandbRun:
     def finish(self, exit_code):
         self.exit_codes.append(exit_code)
 
+    @property
+    def ends(self):
+        return self.exit_codes
+
+    def values(self, key):
+        return {step: found[key] for step, found in self.history.items() if key in found}
+
+    def steps(self, key):
+        return list(self.values(key))
+
 
 def fake_wandb(monkeypatch, error=None):
     """Puts a stand-in for wandb in place; gives its runs by id."""
@@ -35,7 +45,7 @@ def fake_wandb(monkeypatch, error=None):
 
     def init(**settings):
         if error:
-            raise error
+            raise RuntimeError(error)
         name = settings["id"] or f"run{len(runs)}"
         assert name not in runs or settings["resume"] == "allow", "this run exists"
         if name in runs:
@@ -81,6 +91,13 @@ class MlflowRun:
     @property
     def info(self):
         return self
+
+    @property
+    def ends(self):
+        return self.statuses
+
+    def values(self, key):
+        return {metric.step: metric.value for metric in self.metrics if metric.key == key}
 
     def steps(self, key):
         return [metric.step for metric in self.metrics if metric.key == key]

@@ -1,14 +1,11 @@
 """The observer of MLflow, against a stand-in for its package."""
 
-import sys
-
 import pytest
 
-from crvnn_core import CrvnnError, resume_training, train
+from crvnn_core import train
 from crvnn_plugins.observers.mlflow import MLflow
-from small import catalog_with, variant
+from small import variant
 from trackers import fake_mlflow
-from training_runs import Killed, Killing
 
 OBSERVERS = 'training.observers=["mlflow"]'
 
@@ -29,19 +26,6 @@ def test_a_run_has_its_spec_every_step_and_its_results(runs, tmp_path):
     assert values["test/accuracy"] == outcome.results["test"].total.accuracy
     assert values["test/3/loss"] == outcome.results["test"].buckets["3"].loss
     assert run.tags["crvnn.directory"] == str(tmp_path / "lstm")
-
-
-def test_a_resumed_run_continues_the_same_run_and_logs_no_step_twice(runs, tmp_path):
-    assembly = variant(OBSERVERS)
-    assembly.observers.append(Killing(5))  # the last checkpoint is that of step 3
-    with pytest.raises(Killed):
-        train(assembly, tmp_path / "run")
-    (run,) = runs.values()
-    assert run.steps("train/loss") == [1, 2, 3, 4, 5]
-    resume_training(tmp_path / "run", sets=["training.steps=7"], catalog=catalog_with())
-    assert list(runs) == [run.run_id]
-    assert run.steps("train/loss") == [1, 2, 3, 4, 5, 6, 7]
-    assert run.statuses == ["FAILED", "RUNNING", "FINISHED"]
 
 
 def test_metrics_are_sent_in_batches_and_none_is_lost(runs):
@@ -80,17 +64,3 @@ def test_messages_are_tags(runs):
     (run,) = runs.values()
     assert run.tags["crvnn.note.2"] == "the learning rate is halved"
     assert (run.name, run.experiment) == ("n", "experiment e")
-
-
-def test_a_tracker_that_cannot_be_reached_is_one_message(monkeypatch):
-    fake_mlflow(monkeypatch, error="connection refused")
-    observer = MLflow()
-    with pytest.raises(CrvnnError, match="MLflow cannot be reached: connection refused"):
-        observer.started(1, {})
-    observer.finished({})
-
-
-def test_without_the_package_one_message_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(CrvnnError, match=r"pip install 'crvnn\[mlflow\]'"):
-        train(variant(OBSERVERS), tmp_path / "run")

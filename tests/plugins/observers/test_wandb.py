@@ -1,15 +1,13 @@
 """The observer of Weights & Biases, against a stand-in for its package."""
 
-import sys
 import tomllib
 
 import pytest
 
-from crvnn_core import CrvnnError, resume_training, train
+from crvnn_core import train
 from crvnn_plugins.observers.wandb import WandB
-from small import catalog_with, variant
+from small import variant
 from trackers import fake_wandb
-from training_runs import Killed, Killing
 
 OBSERVERS = 'training.observers=["wandb"]'
 
@@ -33,20 +31,6 @@ def test_a_run_has_its_spec_every_step_and_its_results(runs, tmp_path):
     assert run.exit_codes == [0]
 
 
-def test_a_resumed_run_continues_the_same_run_and_logs_no_step_twice(runs, tmp_path):
-    assembly = variant(OBSERVERS)
-    assembly.observers.append(Killing(5))  # the last checkpoint is that of step 3
-    with pytest.raises(Killed):
-        train(assembly, tmp_path / "run")
-    (run,) = runs.values()
-    first = dict(run.history)
-    resume_training(tmp_path / "run", catalog=catalog_with())
-    assert list(runs) == [run.id]
-    assert list(run.history) == [1, 2, 3, 4, 5, 6]
-    assert {step: run.history[step] for step in first} == first
-    assert run.exit_codes == [1, 0]
-
-
 def test_each_seed_is_a_run_of_its_own(runs, tmp_path):
     for seed in (0, 1):
         train(variant(OBSERVERS, f"seed={seed}"), tmp_path / "lstm" / f"seed-{seed}")
@@ -68,17 +52,3 @@ def test_messages_are_logged_at_their_step(runs):
     observer.noted("the learning rate is halved")
     (run,) = runs.values()
     assert run.history[2] == {"train/loss": 1.0, "note": "the learning rate is halved"}
-
-
-def test_a_tracker_that_cannot_be_reached_is_one_message(monkeypatch):
-    fake_wandb(monkeypatch, error=RuntimeError("no API key"))
-    observer = WandB()
-    with pytest.raises(CrvnnError, match=r"(?s)no API key.*WANDB_MODE=offline"):
-        observer.started(1, {})
-    observer.finished({})
-
-
-def test_without_the_package_one_message_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(CrvnnError, match=r"pip install 'crvnn\[wandb\]'"):
-        train(variant(OBSERVERS), tmp_path / "run")

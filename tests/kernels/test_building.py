@@ -1,11 +1,14 @@
 """Libraries of kernels: compiling, the cache, loading."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -158,6 +161,33 @@ def test_a_corrupt_library_gives_a_warning_and_operations_run_in_torch(cache):
     with pytest.warns(UserWarning, match="cannot be loaded, so torch does the work"):
         assert PARTS.load() is None
     assert not in_use()
+
+
+@pytest.mark.slow
+def test_kernels_are_compiled_from_a_wheel_outside_of_the_clone(tmp_path):
+    if building.compiler() is None:
+        pytest.skip("there is no C++ compiler here")
+    pytest.importorskip("hatchling", reason="builds the wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=Path(__file__).parents[2], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    own = {
+        "PYTHONPATH": str(tmp_path / "installed"),
+        "CRVNN_CACHE": str(tmp_path / "cache"),
+        "CRVNN_NATIVE": "1",
+    }
+    command = [sys.executable, "-c", "from crvnn_core.cli import main; main()", "native", "--build", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | own, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    libraries = json.loads(done.stdout)["libraries"]
+    assert len(libraries) == 2
+    assert all(library["in_use"] for library in libraries)
+    built = sorted(Path(library["path"]) for library in libraries)
+    assert sorted((tmp_path / "cache").iterdir()) == built  # and nothing else is left
+    headers = {path.name for path in (tmp_path / "installed").rglob("*.h")}
+    assert {"common.h", "gated.h", "hard.h"} <= headers
 
 
 @pytest.mark.slow

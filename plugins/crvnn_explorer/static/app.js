@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { isRight } from "./answer.js";
 import { compare, rowOf, tellingFrame } from "./compare.js";
-import { byId, html } from "./dom.js";
+import { byId, html, short } from "./dom.js";
 import { Pane } from "./pane.js";
 import { Player } from "./player.js";
 import { emptyPane, emptyView, fromHash, toHash } from "./state.js";
@@ -147,7 +147,7 @@ function tellDifference(difference, answers) {
     const { index, frame, place, row } = parting, sequences = answers.map((answer) => answer.sequences[index]);
     const numbers = sequences.map((sequence, side) => {
       const halted = row === "compose" && frame >= sequence.exists.length - 1;
-      return `${"AB"[side]} ${halted ? "has halted" : `${row === "compose" ? "c" : "e"} ${rowOf(sequence, frame)[row][place].toFixed(2)}`}`;
+      return `${"AB"[side]}: ${halted ? "has halted" : `${row === "compose" ? "c" : "e"} = ${short(rowOf(sequence, frame)[row][place])}`}`;
     });
     const ended = frame >= Math.max(...sequences.map((sequence) => sequence.exists.length - 1));
     const which = answers[0].sequences.length > 1 ? ` of the ${["first", "second"][index]} text` : "";

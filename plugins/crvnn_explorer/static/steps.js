@@ -182,7 +182,10 @@ export function drawSteps(sequence, at, differing, on) {
       for (const [j, weight] of weights[side][place]) {
         arcs.append(svg("path", { class: side, d: arc(at, place, j), "stroke-width": (1 + 3 * weight).toFixed(2), "stroke-opacity": (0.25 + 0.75 * weight).toFixed(3) }));
         if (weight >= 0.04) {
-          arcs.append(svg("text", { class: `weight ${side}`, x: at.middles[j], y: TOKENS_AT - 6 }, short(weight)));
+          const outwards = j < place ? -1 : 1; // beside the end of the arc, not under it
+          arcs.append(svg("text", {
+            class: `weight ${side}`, x: at.middles[j] + outwards * 7, y: TOKENS_AT - 7, "text-anchor": outwards < 0 ? "end" : "start",
+          }, short(weight)));
         }
       }
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from crvnn_core.runs.records import differences
+from crvnn_core.runs.records import differences, with_stages_in_brief
 from crvnn_report.report import Report
 
 
 def context(report: Report) -> dict[str, Any] | None:
     """Settings that differ, and settings that only some variants have; nothing if there are neither."""
-    found = differences([variant.runs[0].configuration for variant in report.variants])
+    found = with_stages_in_brief(differences([variant.runs[0].configuration for variant in report.variants]))
     if not found:
         return None
     return {

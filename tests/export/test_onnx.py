@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, load
+import small
+from crvnn_core import CrvnnError, Trained, load
 from crvnn_core.training.memory import within_budget
 from crvnn_export.graphs import formats
 from crvnn_export.graphs.classifier import Exportable
@@ -96,6 +97,15 @@ def test_soft_recursion_gives_the_same_labels(options, letters, small_catalog, t
     sequences = [example.sequences[0] for example in letters.examples("test")]
     wanted = [answer.label for answer in exportable.trained.predict([" ".join(s) for s in sequences])]
     assert labels(session, sequences) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["encoder=lstm", "cell=lstm"])
+def test_lstms_are_written_as_onnx(part, tmp_path):
+    assembly = small.variant(f"model.{part}")
+    trained = Trained(assembly.spec, assembly.task, assembly.model.eval())
+    given = Exportable.of(trained, assembly.catalog, hard=part == "cell=lstm")
+    assert export(given, "onnx", tmp_path / "lstm.onnx").difference < 1e-3  # from torch's own logits
 
 
 @pytest.mark.slow

@@ -114,6 +114,16 @@ def crvnn_encoders() -> Iterable[Component]:
             summary="a chart of all spans, each a mean over its splits (Maillard et al., 2019)",
         ),
         Component(
+            "rl-spinn",
+            "crvnn_plugins.encoders.reinforced.rl_spinn:RLSPINN",
+            summary="shift and reduce, learnt by REINFORCE (Yogatama et al., 2017)",
+        ),
+        Component(
+            "cooperative",
+            "crvnn_plugins.encoders.reinforced.cooperative:Cooperative",
+            summary="a parser learns by reinforcement, the cell by cross-entropy (Havrylov et al., 2019)",
+        ),
+        Component(
             "ordered-memory",
             "crvnn_plugins.encoders.ordered_memory:OrderedMemory",
             summary="a soft stack rebuilt at every token (Shen et al., 2019), to compare with",

@@ -111,6 +111,7 @@ def test_a_third_partys_encoder_in_plain_operations_is_exported_as_it_is(hard, t
     ("encoder", "message"),
     [
         ("balanced", "its tree is made in Python from the length of each sequence"),
+        ("rl-spinn", "its stack is made in Python from the length of each sequence"),
         ("ordered-memory", "it reads the lengths of sequences from the data"),
     ],
 )

@@ -19,6 +19,7 @@ CASES = {
     "odd": ("training.batch=7", "training.tokens=9"),
     "pairs": ("task=pairs", "training.batch=5", "training.tokens=20"),
     "dropout": ("training.batch=8", "model.input_dropout=0.3"),
+    "reinforced": ("task=pairs", "model.encoder=cooperative", "training.batch=5", "training.tokens=20"),
     "alone": ("training.batch=8", "task.rows=17", "training.epochs=2", "training.evaluate_every=0"),
 }
 

@@ -24,8 +24,8 @@ from crvnn_core.testing.common import (
     same_on_every_call,
     saved_and_loaded,
 )
-from crvnn_core.testing.contracts.reinforcement import REINFORCEMENT_CHECKS, total
-from crvnn_core.testing.contracts.tree_supervision import SUPERVISION_CHECKS
+from crvnn_core.testing.contracts.abilities.reinforcement import REINFORCEMENT_CHECKS, total
+from crvnn_core.testing.contracts.abilities.tree_supervision import SUPERVISION_CHECKS
 from crvnn_core.testing.parts import plain_parts
 
 

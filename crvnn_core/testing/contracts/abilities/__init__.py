@@ -1,0 +1,1 @@
+"""The contracts of what an encoder may declare that it can do."""

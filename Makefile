@@ -41,9 +41,10 @@ fix: $(READY)  ## format the code, and fix what ruff can fix
 screenshots: $(READY)  ## regenerate docs/images/*.png (needs Chromium)
 	@$(BIN)/python docs/make_screenshots.py
 
-docs: $(READY)  ## regenerate docs/reference/ and docs/images/recursion.svg from the code
+docs: $(READY)  ## regenerate docs/reference/, docs/results/tables.md and docs/images/recursion.svg
 	@$(BIN)/python docs/make_picture.py
 	@$(BIN)/python docs/make_reference.py
+	@$(BIN)/python docs/make_results.py
 
 docs-site: .venv/.docs  ## build the documentation as a site, into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict

@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crvnn_core.errors import CrvnnError
+from crvnn_core.runs.locks import is_running
 from crvnn_sweep.files import StudyFiles
 from crvnn_sweep.settings import Sweep
 from crvnn_sweep.space import combined
@@ -169,29 +169,10 @@ def _copy(optuna: Any, trial: FrozenTrial, losses: int) -> FrozenTrial:
 
 def _is_alive(trial: FrozenTrial) -> bool:
     host, _, process = str(trial.user_attrs.get("worker", "")).rpartition(":")
-    if host == socket.gethostname() and not _is_running(int(process)):
+    if host == socket.gethostname() and not is_running(int(process)):
         return False
     began = trial.datetime_start.timestamp() if trial.datetime_start else time.time()
     return time.time() - float(trial.user_attrs.get("heartbeat", began)) < _GRACE
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        return True
-    return not _is_zombie(process)
-
-
-def _is_zombie(process: int) -> bool:
-    """Whether a process has ended and only its parent has not noticed; where that cannot be told, not."""
-    try:
-        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] == "Z"
 
 
 def open_study(files: StudyFiles, sweep: Sweep, content: Mapping[str, Any], url: str, name: str) -> Study:

@@ -41,6 +41,7 @@ class Recipe:
     operator_probability: float = 0.25
     min_arguments: int = 2
     max_arguments: int = 5
+    min_depth: int = 0  # nested operators
 
     def __attrs_post_init__(self) -> None:
         _check_shape(self)
@@ -97,8 +98,12 @@ class Recipe:
         return tokens
 
     def fits(self, tokens: Sequence[str]) -> bool:
-        """Whether this is an expression (not a digit) of an allowed length."""
-        return len(tokens) > 1 and self.spans(len(tokens))
+        """Whether this is an expression (not a digit) of an allowed length and depth."""
+        return len(tokens) > 1 and self.spans(len(tokens)) and self.reaches(tokens)
+
+    def reaches(self, tokens: Sequence[str]) -> bool:
+        """Whether an expression has as many nested operators as it must have."""
+        return not self.min_depth or depth(tokens) >= self.min_depth
 
     def spans(self, length: int) -> bool:
         """Whether a length is within the limits."""
@@ -109,8 +114,22 @@ class Recipe:
         return Lengths(self)
 
 
+def depth(tokens: Sequence[str]) -> int:
+    """The most operators of an expression that are nested."""
+    most = open_ = 0
+    for token in tokens:
+        open_ += (token in OPERATORS) - (token == "]")
+        most = max(most, open_)
+    return most
+
+
 def _check_shape(recipe: Recipe) -> None:
     """``ValueError`` for settings that give no trees."""
+    if recipe.min_depth >= recipe.max_depth:
+        raise ValueError(
+            f"min_depth must be less than max_depth ({recipe.max_depth}), at which all arguments are digits, "
+            f"not {recipe.min_depth}"
+        )
     if recipe.max_depth < 2:
         raise ValueError(f"max_depth must be at least 2, not {recipe.max_depth}")
     if not 0 < recipe.operator_probability < 1:

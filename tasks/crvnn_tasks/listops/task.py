@@ -55,6 +55,7 @@ class ListOps(FileTask):
     :param max_tokens: longer expressions are omitted from training (and generated development rows); 0 for no limit.
     :param test_min_tokens: shorter expressions are omitted from the test split.
     :param test_max_tokens: longer expressions are omitted from the test split; 0 for no limit.
+    :param test_min_depth: expressions with fewer nested operators are omitted from the test split.
     :param growing: a curriculum: the maximal length in the first, second, ... epoch; afterwards ``max_tokens``.
     :param max_depth: at this depth all arguments are digits.
     :param operator_probability: of an operator rather than a digit as an argument.
@@ -83,6 +84,7 @@ class ListOps(FileTask):
         max_tokens: CountOrZero = 100,
         test_min_tokens: CountOrZero = 0,
         test_max_tokens: CountOrZero = 0,
+        test_min_depth: CountOrZero = 0,
         growing: list[Count] = [],  # noqa: B006  (never mutated, and TOML has lists only)
         max_depth: _TwoOrMore = 20,
         operator_probability: Annotated[float, Range(gt=0, lt=1)] = 0.25,
@@ -102,8 +104,10 @@ class ListOps(FileTask):
             max_arguments=max_arguments,
         )
         try:
-            testing = attrs.evolve(recipe, min_tokens=test_min_tokens, max_tokens=test_max_tokens)
-        except ValueError as error:  # about the number of tokens: all else was validated above
+            testing = attrs.evolve(
+                recipe, min_tokens=test_min_tokens, max_tokens=test_max_tokens, min_depth=test_min_depth
+            )
+        except ValueError as error:  # about tokens and depth: all else was validated above
             raise ValueError(f"test_{error}") from None
         self.recipes = {"train": recipe, "dev": recipe, "test": testing}
         for limit in self.growing:
@@ -125,7 +129,8 @@ class ListOps(FileTask):
         if split == "dev":
             return islice(rows, self.held_out)
         kept = islice(rows, self.held_out if split == "train" else 0, None)
-        return (example for example in kept if recipe.spans(len(example.sequences[0])))
+        allowed = (e for e in kept if recipe.spans(len(e.sequences[0])))
+        return (example for example in allowed if recipe.reaches(example.sequences[0]))
 
     def epoch(self, seed: int, number: int) -> Iterable[Example]:
         recipe = self.recipes["train"]

@@ -150,3 +150,17 @@ def test_operators_too_rare_to_be_drawn_are_an_error(monkeypatch):
         CrvnnError, match=r"100 attempts .* for 'dev'; operator_probability = 1e-12 may be too"
     ):
         next(ListOps(operator_probability=1e-12).examples("dev", 0))
+
+
+def test_test_expressions_may_have_to_be_deep():
+    task = ListOps(max_depth=4, max_tokens=20, test_max_tokens=100, test_min_depth=3, held_out=30)
+    depths = {
+        split: [depth(read(e.sequences[0])) - 1 for e in task.examples(split, 0)] for split in ("dev", "test")
+    }
+    assert min(depths["test"]) == 3
+    assert min(depths["dev"]) < 3
+
+
+def test_expressions_cannot_be_deeper_than_they_may_be():
+    with pytest.raises(ValueError, match="test_min_depth must be less than max_depth"):
+        ListOps(max_depth=4, test_max_tokens=50, test_min_depth=4)

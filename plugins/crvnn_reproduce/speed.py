@@ -1,0 +1,45 @@
+"""The time of training steps on expressions of several lengths, measured with ``crvnn bench``'s means."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from crvnn_reproduce.ledger import Entry
+from crvnn_reproduce.plan import Job, Plan
+from crvnn_reproduce.records import Clock, device_of, new_entry
+
+
+def measure_speed(plan: Plan, job: Job, clock: Clock) -> list[Entry]:
+    """An entry for each range of lengths that the ledger lacks: minutes for its expressions, one at a time.
+
+    A seed is a repeat; repeats of different rows take turns, since the plan has the first seed of every row first.
+    """
+    import torch
+
+    from crvnn_bench.measurement.timing import interleave, synchronizer
+    from crvnn_bench.measurement.work import perform, ready
+    from crvnn_bench.workloads import read_range, samples_of
+    from crvnn_core import assemble, set_progress
+    from crvnn_core.training.data import collate
+
+    spec = job.made.spec(job.seed, plan.data)
+    device = device_of(spec)
+    torch.set_num_threads(spec.training.threads or torch.get_num_threads())
+    torch.set_flush_denormal(True)  # as training does
+    model = assemble(spec, plan.catalog).model.to(device)
+    set_progress(model, 1.0)
+    ready("train", model)
+    found = []
+    for test in job.tests:
+        if job.key(test) in plan.ledger.entries:
+            continue
+        groups = samples_of(read_range(test["lengths"]), 1, test["samples"], seed=0)
+        batches = [collate(group, model.vocabulary).to(device) for group in groups]
+        perform("train", model, batches[0])  # the warm-up
+        jobs = {job.row.name: [partial(perform, "train", model, batch) for batch in batches]}
+        timed = interleave(jobs, 1, synchronize=synchronizer(device))[job.row.name]
+        share = 50 / len(batches)  # the paper's minutes are those of 50 expressions
+        figures = {"test": share * timed.wall / 60, "processor": timed.processor or 0.0}
+        facts = {"figures": figures, "examples": {"test": len(batches)}, "test": dict(test)}
+        found.append(new_entry(job, spec, clock, **facts))
+    return found

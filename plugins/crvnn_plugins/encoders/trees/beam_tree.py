@@ -17,7 +17,9 @@ class BeamTree(BeamEncoder):
     vector is the mean of their roots, weighted by the softmax of the accumulated scores: only these weights give
     scores a gradient. Hard inference takes the root of the most likely beam, whose tree is what a trace shows.
 
-    A pair that stays in a beam is composed once: n tokens take about 2 n compositions a beam.
+    A beam is a sequence of merges, so a tree that can be built in several orders may be in several beams, as in the
+    paper. With a beam of (n - 1)! the vector of n tokens is the expectation over all trees. A pair that stays in a beam
+    is composed once: n tokens take about 2 n compositions a beam.
 
     :param beam: beams that are kept. With 1 the search is greedy, and the scores have no gradient.
     """

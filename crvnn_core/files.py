@@ -7,6 +7,9 @@ import gzip
 import hashlib
 import io
 import os
+import secrets
+import shutil
+import stat
 import sys
 import tempfile
 import zipfile
@@ -61,26 +64,43 @@ def _binary(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path to write to, and rename it to ``path`` at the end, after an fsync.
 
-    A reader sees the old file or the new one, never a part. On an error the old file is left untouched.
+    A reader sees the old file or the new one, never a part. On an error the old file is left untouched. A symbolic link
+    stays one: the file that it points to is replaced. What is no regular file (a device, a FIFO) is written into. A new
+    file has the permissions that the umask leaves, and one that is replaced keeps its own.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-    except OSError as error:
+        target = path.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        old = target.stat() if target.exists() else None
+        into = old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode)
+        temporary = _created(Path(tempfile.gettempdir()) if into else target.parent, target.name)
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle; ValueError: NUL
         raise CrvnnError(f"{path} cannot be written: {error}") from error
-    temporary = Path(name)
     try:
         yield temporary
+        if into:
+            with temporary.open("rb") as source, target.open("wb") as file:
+                shutil.copyfileobj(source, file)
+            return
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        if old is not None:
+            temporary.chmod(stat.S_IMODE(old.st_mode))
+        temporary.replace(target)
     except OSError as error:
-        kept = "; the file is unchanged" if path.exists() else ""
+        kept = "; the file is unchanged" if old is not None and not into else ""
         raise CrvnnError(f"{path} cannot be written: {error}{kept}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _created(directory: Path, name: str) -> Path:
+    """A new empty file for what becomes ``name``, with the permissions that the umask leaves."""
+    while True:
+        path = directory / f".{name[:200]}.{secrets.token_hex(4)}"  # a name has at most 255 bytes
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            return path
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -5,6 +5,7 @@ import gzip
 import os
 import stat
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
@@ -121,8 +122,65 @@ def test_a_file_takes_the_place_of_another_in_one_go(tmp_path):
         assert path.read_text() == "old"
         assert temporary.parent == path.parent  # so that it can be renamed
     assert path.read_text() == "new"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_has_the_permissions_that_the_umask_leaves(mask, mode, tmp_path):
+    before = os.umask(mask)
+    try:
+        write_atomically(tmp_path / "x", "new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == mode
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    path = plain(tmp_path / "x", b"old")
+    path.chmod(0o640)
+    write_atomically(path, "new")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o640)
+
+
+def test_a_link_stays_a_link_and_the_file_behind_it_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    target = plain(tmp_path / "there" / "x", b"old")
+    (tmp_path / "link").symlink_to("there/x")
+    write_atomically(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert target.read_text() == "new"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["link", "there", "x"]
+
+
+def test_links_in_a_circle_are_a_clear_error(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(CrvnnError, match=r"a cannot be written"):
+        write_atomically(tmp_path / "a", "new")
+
+
+def test_a_fifo_is_written_into_and_stays_one(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(path.read_text()))
+    reader.start()
+    write_atomically(path, "new")
+    reader.join(10)
+    assert got == ["new"]
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_a_device_is_written_into_and_stays_one():
+    write_atomically(Path(os.devnull), "new")
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_a_name_that_is_as_long_as_can_be_is_written(tmp_path):
+    write_atomically(tmp_path / ("x" * 255), "new")
+    with pytest.raises(CrvnnError, match=r"cannot be written: .*too long"):
+        write_atomically(tmp_path / ("x" * 256), "new")
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_text_is_written_as_utf8(tmp_path):
@@ -146,9 +204,7 @@ def test_when_writing_fails_the_old_file_is_still_there(error, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    ("where", "name"), [(os, "fsync"), (Path, "replace"), (Path, "chmod"), (Path, "write_text")]
-)
+@pytest.mark.parametrize(("where", "name"), [(os, "fsync"), (Path, "replace"), (Path, "write_text")])
 @pytest.mark.parametrize("before", ["old", None])
 def test_a_full_disk_is_a_clear_error(where, name, before, tmp_path, monkeypatch):
     path = tmp_path / "file.txt"

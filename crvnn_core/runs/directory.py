@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from attrs import frozen
 
@@ -86,11 +87,18 @@ class RunDirectory:
         return self.path / "failed-batch.jsonl"
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, *, create: bool = False) -> Iterator[None]:
         """Hold the directory's lock file, and remove temporary files that a killed process left behind.
 
         Raises an error if another process is training here. Without ``fcntl`` (Windows) nothing is locked.
+
+        :param create: make the directory if it is not there.
         """
+        if create:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise CrvnnError(f"{self.path}: the directory cannot be made: {error}") from None
         try:
             import fcntl
         except ImportError:
@@ -99,18 +107,22 @@ class RunDirectory:
         if not self.path.is_dir():
             raise CrvnnError(self.missing(self.spec))
         name = self.path / ".lock"
-        with name.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise CrvnnError(f"another process is training in {self.path}") from None
+        with contextlib.ExitStack() as stack:
+            while True:
+                try:
+                    file = stack.enter_context(name.open("w"))
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise CrvnnError(f"another process is training in {self.path}") from None
+                except OSError as error:
+                    raise CrvnnError(f"{self.path}: nothing can be written here: {error}") from None
+                if _is_at(file, name):
+                    break  # else it was removed by the process that held it, and another may hold a new one
+            stack.callback(name.unlink, missing_ok=True)
             for path in (self.spec, self.lexicon, self.weights, self.results, self.last, self.best):
                 for temporary in path.parent.glob(f".{path.name}.*"):
                     temporary.unlink()
-            try:
-                yield
-            finally:
-                name.unlink(missing_ok=True)
+            yield
 
     def check_spec(self) -> None:
         """Raise an error if the spec is missing or truncated."""
@@ -150,6 +162,14 @@ class RunDirectory:
         if not self.spec.exists():
             return f"{self.path} is not a run of 'crvnn train': it has no {self.spec.name}"
         return f"{self.path} is incomplete: {path.relative_to(self.path)} is missing"
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    """Whether the open file is the one that has this path now."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:

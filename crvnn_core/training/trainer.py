@@ -59,9 +59,9 @@ def train(
     run = RunDirectory(out) if out is not None else None
     with contextlib.ExitStack() as stack:
         if run is not None and fabric.is_global_zero:
+            stack.enter_context(run.lock(create=not resume))
             if not resume:
                 create_run(run, assembly)
-            stack.enter_context(run.lock())
         state = read_by_first(fabric, lambda: last_state(run, assembly)) if resume else {}
         if not state and assembly.spec.training.start:
             begin_with(assembly.each_stage[0].model, Path(assembly.spec.training.start))

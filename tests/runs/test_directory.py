@@ -1,8 +1,12 @@
 """Run directories: complete in themselves, never overwritten, and clear about what is wrong with them."""
 
+import errno
+import fcntl
 import json
+import os
 import shutil
 import tomllib
+from pathlib import Path
 
 import pytest
 import torch
@@ -240,6 +244,35 @@ def test_two_processes_cannot_train_in_one_directory(run):
     with run.lock(), pytest.raises(CrvnnError, match="another process is training in"):
         train(longer, run.path, resume=True)
     assert train(longer, run.path, resume=True).step == 40
+
+
+def test_a_lock_that_was_removed_while_it_was_waited_for_is_not_held(run, monkeypatch):
+    flock, asked = fcntl.flock, []
+
+    def removed_meanwhile(file, operation):
+        flock(file, operation)
+        asked.append(file)
+        if len(asked) == 1:  # the process that held it ends, and another one begins
+            Path(file.name).unlink()
+            Path(file.name).touch()
+
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    with run.lock(), pytest.raises(CrvnnError, match="another process is training in"), run.lock():
+        pass
+    assert len(asked) == 2
+
+
+def test_a_run_that_cannot_be_written_is_not_resumed(run, monkeypatch):
+    def refuse(self, mode="r", *args, **kwargs):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refuse)
+        with (
+            pytest.raises(CrvnnError, match=r"nothing can be written here: .*Permission denied"),
+            run.lock(),
+        ):
+            pass
 
 
 def test_what_a_killed_process_left_half_written_is_removed(run):

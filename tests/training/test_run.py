@@ -13,7 +13,7 @@ import torch
 
 from crvnn_core import CrvnnError, Observer, train
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.training import checkpoint
+from crvnn_core.training import checkpoint, trainer
 from crvnn_core.training.run import save_checkpoint
 from small import variant
 
@@ -43,8 +43,21 @@ def test_a_directory_that_holds_other_things_may_become_a_run(tmp_path):
 
 def test_a_run_cannot_be_made_where_a_file_is(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CrvnnError, match=r"file/vocabulary\.json cannot be written"):
+    with pytest.raises(CrvnnError, match=r"file: the directory cannot be made: .*File exists"):
         train(variant("training.steps=1"), tmp_path / "file")
+
+
+def test_a_new_run_is_locked_before_anything_is_written_into_it(tmp_path, monkeypatch):
+    run, create = RunDirectory(tmp_path / "run"), trainer.create_run
+
+    def checked(*args):
+        assert [path.name for path in run.path.iterdir()] == [".lock"]
+        with pytest.raises(CrvnnError, match="another process is training in"):
+            train(variant("training.steps=1"), run.path)
+        create(*args)
+
+    monkeypatch.setattr(trainer, "create_run", checked)
+    assert train(variant("training.steps=2"), run.path).step == 2
 
 
 def test_the_environment_of_a_run_names_versions(letters_run):

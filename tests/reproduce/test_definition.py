@@ -1,11 +1,15 @@
 """Tables as data: those that come with crvnn have every row of the paper, and mistakes in one's own are named."""
 
+from pathlib import Path
+
 import pytest
 
-from crvnn_core import CrvnnError
+from crvnn_core import CrvnnError, read_spec
+from crvnn_core.spec import spec_dict
 from crvnn_reproduce.definition import BUDGETS, read_table, table_names
 from crvnn_reproduce.ledger import Ledger
 from crvnn_reproduce.plan import Plan
+from crvnn_reproduce.specs import row_spec
 from tables import TABLE, write_table
 
 #: The paper's tables: rows by name, each with its printed figures.
@@ -117,6 +121,26 @@ def test_every_row_of_a_shipped_table_has_a_spec(name, budget, catalog, tmp_path
         assert str(tmp_path) in str(spec.task.params.get("directory")) or not spec.task.params.get(
             "directory"
         )
+
+
+@pytest.mark.parametrize("task", ["listops", "logic"])
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ("no-modulation", "sigmoid"),
+        ("no-transition", "no-transition"),
+        ("no-structure", "no-structure"),
+        ("no-halt-penalty", "no-halt-penalty"),
+        ("relu", "relu"),
+        ("lstm-cell", "lstm"),
+    ],
+)
+def test_the_ablations_of_the_papers_budget_are_its_specs(task, row, name, catalog):
+    table = read_table("ablation")
+    made = row_spec(table.row(row), table.experiments[task], "paper", catalog).spec(0, Path("data"))
+    expected = read_spec(catalog, f"ablation-{task}-{name}")
+    assert spec_dict(made)["model"] == spec_dict(expected)["model"]
+    assert spec_dict(made)["task"] == spec_dict(expected)["task"]
 
 
 def wrong(tmp_path, old, new):

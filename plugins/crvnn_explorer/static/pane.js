@@ -167,7 +167,7 @@ export class Pane {
       const id = `gold-${this.letter}-${index}`;
       const box = html("input", { type: "checkbox", id, onchange: () => this.on.drawGold(box.checked) });
       box.checked = this.on.gold();
-      words.append(" ", html("label", { class: "check", for: id }, box, " Draw the gold tree below"));
+      words.append(" ", html("label", { class: "check", for: id }, box, " Draw gold tree"));
     }
     return words;
   }

@@ -101,8 +101,9 @@ class Encoder(Part):
         """How much worse than expected the sampled decisions were [B]: the factor of their log-probability.
 
         By default ``cost - baseline``, or ``cost`` without a baseline. It is called without gradients, once for each
-        batch of training in which the encodings have a ``log_probability``. To subtract or divide by running
-        statistics, override it and keep them in buffers: then they are saved, and the same in every process.
+        forward pass in which the encodings have a ``log_probability``. To subtract or divide by running statistics,
+        override it and keep them in buffers: they are saved then, and those of the first process are used in all. An
+        encoder that wraps another calls that of the other.
 
         :param cost: the cross-entropy [B] of each example.
         :param baseline: that of the vectors ``Encoding.baseline``, if the encodings have them.

@@ -34,17 +34,13 @@ def judge(claim: Claim, plan: Plan, cells: Mapping[str, Mapping[str, Cell]]) -> 
 
     :param cells: of each row, by column.
     """
-    others = [*claim.better_than, *filter(None, [claim.close_to])]
-    missing = [name for name in (claim.row, *others) if name not in cells]
-    if missing:
-        return Verdict(claim, OPEN, f"not among the rows: {', '.join(missing)}")
     holds, details = True, []
     for column in plan.table.columns:
         if claim.columns and column.name not in claim.columns:
             continue
         minutes = plan.table.experiments[column.experiment].measure == "minutes"
         title = column.titles.get(plan.budget, column.name)
-        for other in others:
+        for other in claim.others:
             one, two = cells[claim.row][column.name], cells[other][column.name]
             if one.mean is None or two.mean is None:
                 without = [name for name, cell in ((claim.row, one), (other, two)) if cell.mean is None]

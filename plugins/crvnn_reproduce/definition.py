@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -134,6 +134,16 @@ class Claim:
     #: In which columns; all if there are none.
     columns: tuple[str, ...] = field(default=(), converter=tuple)
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The rows that its row is compared with."""
+        return (*self.better_than, *filter(None, [self.close_to]))
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """All rows that it is about."""
+        return (self.row, *self.others)
+
 
 @frozen(kw_only=True)
 class TableDefinition:
@@ -158,15 +168,17 @@ class TableDefinition:
         """A row by name."""
         return next(row for row in self.rows if row.name == name)
 
-    def only(self, names: Iterable[str]) -> TableDefinition:
-        """The table with these rows alone; an error for a name that no row has."""
+    def only(self, names: Sequence[str]) -> TableDefinition:
+        """The table with these rows and the claims about them alone; an error for a name that no row has."""
         known = [row.name for row in self.rows]
         for name in names:
             if name not in known:
                 raise UnknownNameError(
                     f"the table '{self.name}' has no row '{name}'.{nearest(name, known)}\nRows: {', '.join(known)}."
                 )
-        return attrs.evolve(self, rows=tuple(row for row in self.rows if row.name in set(names)))
+        kept = set(names)
+        rows = tuple(row for row in self.rows if row.name in kept)
+        return attrs.evolve(self, rows=rows, claims=tuple(c for c in self.claims if kept.issuperset(c.rows)))
 
 
 def table_names() -> list[str]:
@@ -266,8 +278,7 @@ class _Reader:
                     f"columns.{column.name}", f"no experiment is called '{column.experiment}'.{guess}"
                 )
         for claim in table.claims:
-            named = [claim.row, *claim.better_than, *filter(None, [claim.close_to])]
-            for name, known in [(n, rows) for n in named] + [(n, columns) for n in claim.columns]:
+            for name, known in [(n, rows) for n in claim.rows] + [(n, columns) for n in claim.columns]:
                 if name not in known:
                     self._complain("claims", f"'{claim.says}' names '{name}', which is not there")
 

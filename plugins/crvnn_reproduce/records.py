@@ -97,7 +97,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str:
-    """The commit of crvnn's repository, with ``+`` if files differ from it; empty if it is not installed from one."""
+    """The commit of crvnn's repository, with ``+`` if its code was changed; empty if it is not installed from one."""
     package = Path(crvnn_core.__file__).parent
 
     def git(*words: str) -> str:
@@ -108,7 +108,8 @@ def commit() -> str:
 
     try:
         git("ls-files", "--error-unmatch", "__init__.py")  # not just anybody's repository around it
-        changed = git("status", "--porcelain", "--untracked-files=no", ":/")
+        code = [f":/{folder}" for folder in ("crvnn_core", "plugins", "tasks")]
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", *code)
         return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import sys
 
 import pytest
@@ -55,6 +56,7 @@ def test_the_ledger_names_neither_the_machine_nor_its_directories(reproduce, tmp
     row = json.loads(text.splitlines()[0])
     assert row["hardware"]["device"] == "cpu"
     assert row["steps"] == 8
+    assert re.fullmatch(r"([0-9a-f]{12}\+?)?", row["commit"])
     assert row["hours"] > 0
     assert row["spec"]["model"]["width"] == 8
     assert str(tmp_path) not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 
 import torch
 from attrs import frozen
@@ -12,7 +13,7 @@ from crvnn_core.host.slots import ENCODER_PARTS
 from crvnn_core.inference.cost import UNATTRIBUTED, Cost, count_multiply_adds
 from crvnn_core.inference.model import Output
 from crvnn_core.spec.assembly import Assembly
-from crvnn_core.training.data import Batch, batches
+from crvnn_core.training.data import Batch, split_examples
 
 
 @frozen
@@ -114,7 +115,8 @@ def _size(module: torch.nn.Module) -> int:
 def _first_batch(assembly: Assembly, size: int) -> Batch:
     task, title = assembly.task, _title(assembly, "task")
     try:
-        batch = next(batches(task, task.splits[0], size, assembly.spec.seed, assembly.model.vocabulary), None)
+        examples = list(islice(split_examples(task, task.splits[0], assembly.spec.seed), size))
+        batch = assembly.model.batch(examples) if examples else None
     except CrvnnError as error:
         raise CrvnnError(f"{title}: {error}") from error
     except FAILURES as error:

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from crvnn_core.errors import ContractError, CrvnnError
-from crvnn_core.interfaces import Encoder, Encoding
+from crvnn_core.errors import ContractError
+from crvnn_core.interfaces import Encoder, Encoding, Example
+from crvnn_core.interfaces.encoder import expect_hard_inference as expect_hard_inference
+from crvnn_core.interfaces.encoder import expect_tree_supervision as expect_tree_supervision
 from crvnn_core.precision import at_least_float32
-from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Tokens, Vocabulary
+from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Tokens, Vocabulary, collate, collate_trees
+from crvnn_core.trees import Tree
+from crvnn_core.trees.gold import TreeSource
 
 #: Activations of a head by their names in specs.
 ACTIVATIONS = {"gelu": nn.GELU, "elu": nn.ELU, "relu": nn.ReLU}
@@ -149,6 +153,19 @@ class Model(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.encoder = encoder
         self.head = head
+        #: Where trees come from, if the encoder declares ``needs_trees``.
+        self.tree_source = TreeSource()
+
+    def batch(self, examples: Sequence[Example], trees: Sequence[Sequence[Tree]] | None = None) -> Batch:
+        """Examples as a batch on the CPU, with their trees if the encoder declares ``needs_trees``.
+
+        :param trees: of the sequences of each example; by default the task's gold trees.
+        """
+        if not self.encoder.needs_trees:
+            return collate(examples, self.vocabulary)
+        source = self.tree_source
+        trees = trees or [source.trees(example) for example in examples]
+        return collate_trees(examples, self.vocabulary, trees, source.composed)
 
     def forward(
         self,
@@ -168,16 +185,29 @@ class Model(nn.Module):
             expect_hard_inference(self.encoder, type(self.encoder).__name__)
         if levels is not None:
             expect_tree_supervision(self.encoder)
-        options: list[dict[str, Any]] = [{"trace": trace} for _ in batch.sequences]
-        for place, option in enumerate(options):
-            option |= {"hard": True} if hard else {}
-            option |= {"levels": levels[place]} if levels is not None else {}
-        encodings = tuple(
-            self.encoder(self._vectors(tokens), tokens.mask, **option)
-            for tokens, option in zip(batch.sequences, options, strict=True)
-        )
+        encodings = self._encodings(batch.sequences, trace=trace, hard=hard, levels=levels)
         self._expect(encodings, "decision_loss" if levels is not None else "vector")
         return self._output(encodings)
+
+    def _encodings(
+        self,
+        sequences: Sequence[Tokens],
+        *,
+        trace: bool = False,
+        hard: bool = False,
+        levels: Sequence[Tensor] | None = None,
+    ) -> tuple[Encoding, ...]:
+        """What the encoder gives for each column of sequences."""
+        options: dict[str, Any] = {"trace": trace, **({"hard": True} if hard else {})}
+        if self.encoder.needs_trees:
+            levels = [tokens.expected_levels() for tokens in sequences]
+        encodings = []
+        for place, tokens in enumerate(sequences):
+            along: dict[str, Any] = {"levels": levels[place]} if levels is not None else {}
+            encodings.append(self.encoder(self._vectors(tokens), tokens.mask, **options, **along))
+            if trace and tokens.trees is not None:  # over all tokens, those of structure too
+                encodings[-1].joins = [[node.split - 1 for node in tree.nodes] for tree in tokens.trees]
+        return tuple(encodings)
 
     @torch.no_grad()
     def sample(self, batch: Batch, noise: float) -> Output:
@@ -232,8 +262,7 @@ class Model(nn.Module):
         :param trace: ask the encoder for its trace as well.
         :param hard: hard inference, for an encoder that declares ``hard_inference``.
         """
-        nothing = torch.zeros(len(columns[0]), dtype=torch.long)
-        batch = Batch(tuple(self.vocabulary.encode(column) for column in columns), nothing)
+        batch = self.batch([Example(sequences, 0) for sequences in zip(*columns, strict=True)])
         with evaluating(self):
             return self(batch.to(self.embed.weight.device), trace=trace, hard=hard)
 
@@ -245,12 +274,10 @@ class Model(nn.Module):
         """
         if hard:
             expect_hard_inference(self.encoder, type(self.encoder).__name__)
-        device = self.embed.weight.device
-        tokens = self.vocabulary.encode(sequences)
-        ids, mask = tokens.ids.to(device), tokens.mask.to(device)
-        option: dict[str, Any] = {"hard": True} if hard else {}
+        arity = self.tree_source.arity if self.encoder.needs_trees else 1  # of a pair, each sequence is both
+        batch = self.batch([Example((tuple(sequence),) * arity, 0) for sequence in sequences])
         with evaluating(self):
-            encoding = self.encoder(self._vectors(Tokens(ids, mask)), mask, **option)
+            (encoding,) = self._encodings([batch.sequences[0].to(self.embed.weight.device)], hard=hard)
         self._expect((encoding,), "vector")
         return encoding.vector
 
@@ -264,21 +291,3 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         module.train(was_training)
-
-
-def expect_hard_inference(encoder: Encoder, name: str) -> None:
-    """Refuse hard inference with an encoder that does not declare it; ``name`` is what the message calls it."""
-    if not encoder.hard_inference:
-        raise CrvnnError(
-            f"the encoder '{name}' offers no hard inference; an encoder offers it by setting "
-            "'hard_inference = True' and taking 'hard' in its forward"
-        )
-
-
-def expect_tree_supervision(encoder: Encoder) -> None:
-    """Refuse to compose along given or sampled trees with an encoder that does not declare it."""
-    if not encoder.tree_supervision:
-        raise CrvnnError(
-            f"the encoder {type(encoder).__name__} cannot compose along given trees; an encoder offers it by setting "
-            "'tree_supervision = True', taking 'levels' in its forward and defining 'sample'"
-        )

@@ -37,7 +37,7 @@ def exchange_parts(
     old = trained.model
     lexicon = Lexicon((), tuple(trained.task.classes), old.embed.weight.shape[1])  # only the encoder is kept
     model = assemble(spec, catalog, lexicon).model
-    model.vocabulary, model.embed = old.vocabulary, old.embed
+    model.vocabulary, model.embed, model.tree_source = old.vocabulary, old.embed, old.tree_source
     model.project, model.head = old.project, old.head
     model.to(old.embed.weight.device)
     _share_weights(model.encoder, old.encoder, spec, trained.spec)

@@ -46,6 +46,8 @@ class Encoder(Part):
     hard_inference: bool = False
     #: Whether decisions can be supervised: ``forward`` takes ``levels``, and ``sample`` is defined.
     tree_supervision: bool = False
+    #: Whether it composes along given trees only: ``forward`` is always given ``levels``, made from ``Task.gold``.
+    needs_trees: bool = False
 
     if TYPE_CHECKING:
 
@@ -86,6 +88,8 @@ class Encoder(Part):
         :param hard: as ``forward`` does with ``hard=True``.
         :param depth: without a loop that depends on data: unrolled to this many steps.
         """
+        if self.needs_trees:
+            raise CrvnnError("it composes along the trees of its task, which an exported file is not given")
         if depth is not None:
             raise CrvnnError("it has no recursion whose depth could be fixed")
         return _Vectors(self, {"hard": True} if hard else {})
@@ -117,8 +121,33 @@ class Encoder(Part):
         With ``trace``, show the tree: as a ``Trace``, or as ``joins``; neither where there is none. An encoder with
         ``hard_inference`` takes ``hard`` as well; no other is ever given it. One with ``tree_supervision`` takes
         ``levels`` [B, n] and composes along the trees that they describe: in step k = 1, 2, ... every token whose level
-        is k joins its right neighbour with all that has joined it; the last token and padding have level 0.
+        is k joins its right neighbour with all that has joined it; the last token and padding have level 0. One with
+        ``needs_trees`` is given ``levels`` in every call, where the level of a node is one more than the higher one of
+        its children.
         """
+
+
+def expect_hard_inference(encoder: Encoder, name: str) -> None:
+    """Refuse hard inference with an encoder that does not declare it; ``name`` is what the message calls it."""
+    if not encoder.hard_inference:
+        raise CrvnnError(
+            f"the encoder '{name}' offers no hard inference; an encoder offers it by setting "
+            "'hard_inference = True' and taking 'hard' in its forward"
+        )
+
+
+def expect_tree_supervision(encoder: Encoder) -> None:
+    """Refuse to compose along given or sampled trees with an encoder that does not declare it."""
+    if encoder.needs_trees:
+        raise CrvnnError(
+            f"the encoder {type(encoder).__name__} always composes along the task's gold trees: it has no decisions "
+            "that could be supervised or sampled"
+        )
+    if not encoder.tree_supervision:
+        raise CrvnnError(
+            f"the encoder {type(encoder).__name__} cannot compose along given trees; an encoder offers it by setting "
+            "'tree_supervision = True', taking 'levels' in its forward and defining 'sample'"
+        )
 
 
 class _Vectors(nn.Module):

@@ -64,6 +64,9 @@ class Task(ABC):
     development_advice: str = ""
     #: Sequences in an example: 1, or 2 for tasks on pairs.
     arity: int = 1
+    #: Tokens that only mark the structure of a sequence, such as parentheses. An encoder that composes along gold trees
+    #: (``gold-tree``) leaves them out; to every other they are tokens as all others are.
+    structure_tokens: frozenset[str] = frozenset()
 
     @abstractmethod
     def examples(self, split: str, seed: int) -> Iterator[Example]:
@@ -110,7 +113,11 @@ class Task(ABC):
         return ""
 
     def gold(self, example: Example) -> tuple[Tree | None, ...]:
-        """The right tree of each sequence, to score found ones against; ``None`` where nobody has said."""
+        """The right tree of each sequence, over all of its tokens; ``None`` where nobody has said.
+
+        Found trees are scored against them, the objective ``gold-trees`` supervises decisions on them, and an encoder
+        with ``needs_trees`` composes along them. It is asked about users' texts as well, whose label means nothing.
+        """
         return (None,) * len(example.sequences)
 
     def gold_label(self, sequences: tuple[tuple[str, ...], ...]) -> int | None:

@@ -18,6 +18,7 @@ from crvnn_core.inference.model import Head, Model, TokenVectors
 from crvnn_core.interfaces import Embedding, Encoder, Objective, Observer, Task
 from crvnn_core.spec import Lexicon, ModelSpec, PartSpec, RunSpec
 from crvnn_core.spec.stages import weight_problems
+from crvnn_core.trees.gold import TreeSource
 
 
 @frozen(eq=False)
@@ -224,6 +225,8 @@ def _model(
         model = Model(
             tokens, embed, encoder, head, width=spec.model.width, dropout=dropout, projection=projection
         )
+    with _naming(offers["encoder"], "could not be given trees"):
+        model.tree_source = TreeSource.of(task, encoder)
     if spec.model.initialisation == "torch":
         for layer in encoder.modules():
             if isinstance(layer, nn.Linear):

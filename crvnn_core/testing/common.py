@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,9 @@ from torch.utils._pytree import tree_leaves
 
 from crvnn_core.errors import FAILURES, raised_at
 from crvnn_core.host.component import Component
-from crvnn_core.interfaces import Part
+from crvnn_core.interfaces import Encoder, Encoding, Part
+from crvnn_core.trees import Tree
+from crvnn_core.trees.levels import levels_of
 
 Check = Callable[[Component], None]
 
@@ -57,6 +60,8 @@ def build(component: Component, *, seed: int = 0, **available: Any) -> Any:
     """The component with its example arguments, ready to be used in evaluation mode."""
     torch.manual_seed(seed)
     module = component.make({"width": WIDTH, **available}, **component.example)
+    if isinstance(module, Encoder) and module.needs_trees:
+        module.forward = partial(_along_random_trees, module.forward)  # type: ignore[method-assign]
     return module.eval() if isinstance(module, nn.Module) else module
 
 
@@ -69,6 +74,21 @@ def padded(lengths: Iterable[int] = LENGTHS) -> Tensor:
     """A mask [B, n] with tokens on the left."""
     sizes = torch.tensor(list(lengths))
     return torch.arange(int(sizes.max())) < sizes.unsqueeze(1)
+
+
+def _along_random_trees(
+    forward: Callable[..., Encoding], inputs: Tensor, mask: Tensor, **options: Any
+) -> Encoding:
+    """Encode along random trees, which depend on the length of a sequence alone: it has the same in every batch."""
+    if mask.is_meta:  # shapes only
+        return forward(inputs, mask, levels=torch.zeros_like(mask, dtype=torch.long), **options)
+    one = mask.clone()
+    one[:, 0] = True  # an empty sequence, which an encoder refuses, has no tree
+    trees = []
+    for length in one.sum(1).tolist():
+        order = torch.randperm(length - 1, generator=torch.Generator().manual_seed(length))
+        trees.append(Tree.joining(["token"] * length, order.tolist()))
+    return forward(inputs, mask, levels=levels_of(trees, one), **options)
 
 
 def existences(mask: Tensor, seed: int = 2) -> Tensor:

@@ -18,7 +18,7 @@ from crvnn_core.notebook import Shown
 from crvnn_core.precision import at_least_float32
 from crvnn_core.runs.classification import Classification
 from crvnn_core.runs.records import natural_order
-from crvnn_core.training.data import collate, example_length
+from crvnn_core.training.data import example_length
 from crvnn_core.training.memory import TOKEN_BUDGET, free_memory, out_of_memory, within_budget
 
 
@@ -122,7 +122,7 @@ def _groups(examples: Sequence[Example], chosen: Sequence[int], tokens: int) -> 
 
 
 def _facts(model: Model, examples: Sequence[Example], device: torch.device, hard: bool) -> Tensor:
-    batch = collate(examples, model.vocabulary).to(device)
+    batch = model.batch(examples).to(device)
     output = model(batch, hard=hard)
     logits = at_least_float32(output.logits)
     losses = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none")

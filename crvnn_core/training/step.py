@@ -18,7 +18,7 @@ from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Objective
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.training.data import collate, example_length
+from crvnn_core.training.data import example_length
 from crvnn_core.training.devices import summed
 from crvnn_core.training.memory import free_memory, out_of_memory, padded_size, within_budget
 from crvnn_core.training.progress import Position
@@ -117,7 +117,7 @@ class Stepper:
         facts = torch.zeros(3, device=self.fabric.device)
         for number, group in enumerate(groups, 1):
             members = [used[i] for i in group]
-            batch = collate(members, self.model.vocabulary).to(self.fabric.device)
+            batch = self.model.batch(members).to(self.fabric.device)
             counted = len(group) if mine else 0
             waiting = number < len(groups) and self.fabric.world_size > 1
             with self.fabric.no_backward_sync(self.wrapped_model, enabled=waiting):

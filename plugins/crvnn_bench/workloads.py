@@ -9,8 +9,9 @@ from itertools import islice
 
 from attrs import frozen
 
-from crvnn_core import Batch, Example, InputError
-from crvnn_core.training.data import Vocabulary, collate, example_length
+from crvnn_core import Batch, Example, InputError, Model
+from crvnn_core.training.data import example_length
+from crvnn_core.trees import Tree
 from crvnn_tasks.listops.language import VOCABULARY, evaluate
 from crvnn_tasks.listops.recipe import Recipe, expressions
 
@@ -61,9 +62,14 @@ def samples_of(
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-def random_batch(length: int, vocabulary: Vocabulary, seed: int, device: str = "cpu") -> Batch:
-    """A batch of one sequence of random tokens, for lengths that no expression has."""
-    return collate(random_examples([length], seed), vocabulary).to(device)
+def random_batch(length: int, model: Model, seed: int, device: str = "cpu") -> Batch:
+    """A batch of one sequence of random tokens, for lengths that no expression has; with a random tree if need be."""
+    (example,) = random_examples([length], seed)
+    trees = None
+    if model.encoder.needs_trees:
+        order = random.Random(f"bench tree {seed}").sample(range(length - 1), length - 1)
+        trees = [[Tree.joining(example.sequences[0], order)]]
+    return model.batch([example], trees).to(device)
 
 
 def random_examples(lengths: Sequence[int], seed: int) -> list[Example]:

@@ -124,6 +124,16 @@ def crvnn_encoders() -> Iterable[Component]:
             summary="a parser learns by reinforcement, the cell by cross-entropy (Havrylov et al., 2019)",
         ),
         Component(
+            "gold-tree",
+            f"{trees}.gold_tree:GoldTree",
+            summary="the cell along the task's gold trees: Tree-LSTM (Tai et al., 2015), Tree-RNN, Tree-Cell",
+        ),
+        Component(
+            "gumbel-tree",
+            f"{trees}.gumbel_tree:GumbelTree",
+            summary="the best pair first, by straight-through Gumbel-softmax (Choi et al., 2018)",
+        ),
+        Component(
             "ordered-memory",
             "crvnn_plugins.encoders.ordered_memory:OrderedMemory",
             summary="a soft stack rebuilt at every token (Shen et al., 2019), to compare with",

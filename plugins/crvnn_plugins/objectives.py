@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from textwrap import shorten
 
 import torch
 from torch import Tensor
@@ -12,8 +11,10 @@ from crvnn_core import Batch, CrvnnError, Example, Model, Objective, Task, Token
 from crvnn_core.annotations import Count, Probability, Weight, check_ranges
 from crvnn_core.inference.model import Output, expect_tree_supervision
 from crvnn_core.precision import at_least_float32
-from crvnn_core.trees import Tree
+from crvnn_core.trees.gold import gold_trees
 from crvnn_core.trees.levels import levels_of
+
+_WAY_OUT = "The objectives 'labels' and 'self-training' need none."
 
 
 class Labels(Objective):
@@ -70,22 +71,12 @@ class GoldTrees(AlongTrees):
     def loss(
         self, model: Model, forward: Callable[..., Output], batch: Batch, examples: Sequence[Example]
     ) -> tuple[Tensor, Output]:
-        columns = zip(*map(self._trees, examples), strict=True)  # one for each sequence of a pair
+        trees = (gold_trees(self.task, example, _WAY_OUT) for example in examples)
+        columns = zip(*trees, strict=True)  # one for each sequence of a pair
         levels = [
             levels_of(trees, tokens.mask) for trees, tokens in zip(columns, batch.sequences, strict=True)
         ]
         return self.along(forward, batch, levels, torch.ones_like(batch.labels))
-
-    def _trees(self, example: Example) -> list[Tree]:
-        trees = []
-        for sequence, tree in zip(example.sequences, self.task.gold(example), strict=True):
-            if tree is None:
-                raise CrvnnError(
-                    f"the task {type(self.task).__name__} has no gold tree of '{shorten(' '.join(sequence), 60)}'. "
-                    "The objectives 'labels' and 'self-training' need none."
-                )
-            trees.append(tree)
-        return trees
 
 
 class SelfTraining(AlongTrees):

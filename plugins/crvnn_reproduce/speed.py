@@ -20,7 +20,6 @@ def measure_speed(plan: Plan, job: Job, clock: Clock) -> list[Entry]:
     from crvnn_bench.measurement.work import perform, ready
     from crvnn_bench.workloads import read_range, samples_of
     from crvnn_core import assemble, set_progress
-    from crvnn_core.training.data import collate
 
     spec = job.made.spec(job.seed, plan.data)
     device = device_of(spec)
@@ -34,7 +33,7 @@ def measure_speed(plan: Plan, job: Job, clock: Clock) -> list[Entry]:
         if job.key(test) in plan.ledger.entries:
             continue
         groups = samples_of(read_range(test["lengths"]), 1, test["samples"], seed=0)
-        batches = [collate(group, model.vocabulary).to(device) for group in groups]
+        batches = [model.batch(group).to(device) for group in groups]
         perform("train", model, batches[0])  # the warm-up
         jobs = {job.row.name: [partial(perform, "train", model, batch) for batch in batches]}
         timed = interleave(jobs, 1, synchronize=synchronizer(device))[job.row.name]

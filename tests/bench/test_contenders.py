@@ -17,7 +17,7 @@ from crvnn_core.training.data import collate
 def test_every_contender_can_be_built_and_does_a_training_step(catalog, contenders):
     for name in known_contenders(catalog):
         model = ready("forward" if name == "crvnn-hard" else "train", contenders.build(name))
-        batch = random_batch(9, model.vocabulary, 0)
+        batch = random_batch(9, model, 0)
         steps = forward(model, batch) if name == "crvnn-hard" else training_step(model, batch)
         assert steps.shape == (1,), name
 
@@ -38,7 +38,7 @@ def test_variants_share_weights_and_differ_in_what_their_name_says(contenders):
 
 def test_training_one_contender_leaves_the_others_as_they_are(contenders):
     one, other = contenders.build("crvnn"), contenders.build("crvnn-checkpointed")
-    training_step(one.train(), random_batch(9, one.vocabulary, 0))
+    training_step(one.train(), random_batch(9, one, 0))
     with torch.no_grad():
         for parameter in one.parameters():
             parameter.zero_()
@@ -49,7 +49,7 @@ def test_training_one_contender_leaves_the_others_as_they_are(contenders):
 
 def test_the_hard_variant_composes_along_one_tree(contenders):
     soft, hard = (contenders.build(name).eval() for name in ("crvnn", "crvnn-hard"))
-    batch = random_batch(12, soft.vocabulary, 0)
+    batch = random_batch(12, soft, 0)
     with torch.no_grad():
         expected = soft.encoder(
             soft.project(soft.embed(batch.sequences[0].ids)), batch.sequences[0].mask, hard=True
@@ -63,7 +63,7 @@ def test_without_kernels_is_only_while_the_encoder_runs(contenders):
     seen = []
     model.encoder.cell.register_forward_hook(lambda *args: seen.append(allowed()))
     before = allowed()
-    forward(model, random_batch(9, model.vocabulary, 0))
+    forward(model, random_batch(9, model, 0))
     assert seen
     assert not any(seen)
     assert allowed() == before
@@ -81,7 +81,7 @@ def test_the_dense_engine_gives_the_vectors_of_this_one(contenders):
 @pytest.mark.parametrize("name", ["crvnn", "dense"])
 def test_without_halting_everyone_takes_as_many_steps_as_asked_for(catalog, name):
     model = Contenders(Setup(width=8, halting=False, max_steps=5), catalog).build(name)
-    assert forward(model.eval(), random_batch(40, model.vocabulary, 0)).tolist() == [5]
+    assert forward(model.eval(), random_batch(40, model, 0)).tolist() == [5]
 
 
 def test_a_contender_that_nobody_knows_is_refused_with_the_nearest(catalog):

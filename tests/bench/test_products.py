@@ -13,7 +13,7 @@ def test_the_floor_has_the_products_of_cell_and_scorer_at_every_step(catalog):
     model = (
         Contenders(Setup(width=width, halting=False, max_steps=depth), catalog).build("crvnn-plain").train()
     )
-    found = products_of(model, random_batch(tokens, model.vocabulary, 0))
+    found = products_of(model, random_batch(tokens, model, 0))
     positions = tokens + 2  # START and END
     cell = 2 * width * 4 * width + 4 * width * 4 * width
     convolution, score = 5 * width * width, width

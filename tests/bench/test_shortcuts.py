@@ -25,7 +25,7 @@ def test_a_shortcut_alone_leaves_the_other_one_out(contenders):
     model = contenders.build("crvnn").eval()
     sizes = []
     model.encoder.cell.register_forward_pre_hook(lambda cell, args: sizes.append(args[0].shape[:-1].numel()))
-    batch = random_batch(40, model.vocabulary, 0)
+    batch = random_batch(40, model, 0)
     for setting in (Setting("drop", drop=0.9), Setting("skip", skip=0.2)):
         sizes.clear()
         forward(setting.apply(model), batch)

@@ -61,6 +61,18 @@ def test_another_layer_in_place_of_dropout_is_called_on_the_hidden_units():
     torch.testing.assert_close(cell(LEFT, RIGHT), cell.norm(z * LEFT + h * RIGHT + c * new))
 
 
+def test_the_leaves_of_an_lstm_cell_may_be_tanh_of_affine_maps():
+    cell = LSTMCell(4, leaf="tanh")
+    torch.testing.assert_close(cell.leaf(LEFT), torch.tanh(cell.leaf_map(LEFT)))
+
+
+def test_an_lstm_cell_may_begin_with_orthogonal_weights_and_open_forget_gates():
+    cell = LSTMCell(4, forget_bias=1.0, orthogonal=True)
+    torch.testing.assert_close(cell.gates.weight.T @ cell.gates.weight, torch.eye(8), atol=1e-5, rtol=0)
+    assert cell.gates.bias.tolist() == [1.0] * 8 + [0.0] * 12
+    assert not LSTMCell(4).gates.bias.any()
+
+
 def test_the_lstm_cell_is_a_binary_tree_lstm():
     cell = LSTMCell(4)
     left, right = torch.randn(3, 8), torch.randn(3, 8)

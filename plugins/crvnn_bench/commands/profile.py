@@ -53,7 +53,6 @@ def profile_command(
     from crvnn_bench.measurement.profile import profile_step
     from crvnn_bench.measurement.work import ready
     from crvnn_bench.workloads import read_range, samples_of
-    from crvnn_core.training.data import collate
 
     span = read_range(lengths)
     setup = make_setup(session, **setting)
@@ -64,7 +63,7 @@ def profile_command(
     with counting(len(chosen), "profiling") as done:
         for name in chosen:
             model = ready("train", contenders.build(name))
-            batches = [collate(group, model.vocabulary).to(setup.device) for group in groups]
+            batches = [model.batch(group).to(setup.device) for group in groups]
             profiles[name] = profile_step(model, batches)
             done(1)
     plain = {name: profile.plain() for name, profile in profiles.items()}

@@ -92,7 +92,7 @@ def sweep(
                 peaks[name] = measure(asked)
                 curve.add(length, peaks[name])
             if not curve.stopped:
-                batch = random_batch(length, models[name].vocabulary, setup.seed, setup.device)
+                batch = random_batch(length, models[name], setup.seed, setup.device)
                 jobs[name] = [partial(perform, "train", models[name], batch)]
             done(1)
         interleave(jobs, 1, synchronize=synchronizer(setup.device))  # the warm-up

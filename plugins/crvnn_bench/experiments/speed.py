@@ -18,8 +18,7 @@ from crvnn_bench.measurement.timing import Job, Timed, interleave, quartiles, ra
 from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import Range, samples_of
-from crvnn_core import Batch
-from crvnn_core.training.data import Tokens, collate, example_length
+from crvnn_core.training.data import example_length
 
 
 @frozen(kw_only=True)
@@ -78,12 +77,12 @@ def compare(
     groups = samples_of(round_.lengths, round_.batch, round_.samples, setup.seed, similar=round_.similar)
     for name in names:
         model = ready(work, contenders.build(name))
-        batches = [collate(group, model.vocabulary).to(setup.device) for group in groups]
+        batches = [model.batch(group).to(setup.device) for group in groups]
         refusal = _too_much(setup, name, round_, max(map(example_length, chain(*groups))))
         notes[name] = refusal or contenders.remark(name)
         jobs[name] = [] if refusal else [partial(perform, work, model, batch) for batch in batches]
         if jobs[name]:
-            perform(work, model, _first_of(batches[0]))  # the warm-up
+            perform(work, model, batches[0].first(1))  # the warm-up
         if name == contenders.encoder and round_.floor and jobs[name]:
             products = [ProductsAlone(products_of(model, batch), setup.device) for batch in batches]
             products[0]()
@@ -113,12 +112,6 @@ def _too_much(setup: Setup, name: str, round_: Round, longest: int) -> str:
         return ""
     allowed = f"{round_.memory / GIB:g} allowed (--memory)"
     return f"not run: a batch would take some {wanted / GIB:.1f} GiB of the {allowed}"
-
-
-def _first_of(batch: Batch) -> Batch:
-    """A batch of its first sequence alone."""
-    tokens = batch.sequences[0]
-    return Batch((Tokens(tokens.ids[:1], tokens.mask[:1]),), batch.labels[:1])
 
 
 def _entry(

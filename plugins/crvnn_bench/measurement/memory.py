@@ -19,7 +19,6 @@ from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import Range, random_batch, samples_of
 from crvnn_core import CrvnnError
-from crvnn_core.training.data import collate
 from crvnn_core.training.memory import out_of_memory
 
 _SHORT = 8  # tokens of the warm-up
@@ -150,13 +149,13 @@ def measure_here(request: Request) -> Peak:
         torch.set_num_threads(setup.threads)
     torch.set_flush_denormal(True)
     model = ready(request.work, contenders_from_setup(setup).build(request.contender))
-    perform(request.work, model, random_batch(_SHORT, model.vocabulary, setup.seed, setup.device))
+    perform(request.work, model, random_batch(_SHORT, model, setup.seed, setup.device))
     model.zero_grad()
     if request.random:
-        batch = random_batch(request.lengths.high, model.vocabulary, setup.seed, setup.device)
+        batch = random_batch(request.lengths.high, model, setup.seed, setup.device)
     else:
         (examples,) = samples_of(request.lengths, request.batch, request.batch, setup.seed)
-        batch = collate(examples, model.vocabulary).to(setup.device)
+        batch = model.batch(examples).to(setup.device)
     meter = Meter(setup.device)
     meter.begin()
     try:

@@ -64,6 +64,7 @@ class Logic(FileTask):
     vocabulary = VOCABULARY
     classes = RELATIONS
     arity = 2
+    structure_tokens = frozenset("()")
     source = "github.com/yikangshen/Ordered-Neurons; 'crvnn data get logic --dir DIR' downloads it"
 
     @check_ranges

@@ -208,4 +208,6 @@ def _style() -> str:
         ".output { margin: 0 0 1em; padding-left: 12px; border-left: 3px solid var(--md-default-fg-color--lightest); "
         "overflow-x: auto; }\n"
         ".md-typeset table:not([class]) { font-size: .68rem; }\n"
+        # Nobody copies a signature, and on a phone the button would cover it.
+        ".doc-signature .md-code__nav, .doc-signature .md-clipboard { display: none; }\n"
     )

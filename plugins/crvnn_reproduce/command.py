@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from crvnn_reproduce.results import Results
 
 
-@click.command(
-    "reproduce", short_help="Train the rows of a table of the paper, and compare with what is published."
-)
+@click.command("reproduce", short_help="Train the rows of a table of the paper and compare.")
 @click.argument("table", metavar="TABLE", shell_complete=lambda *about: _begun(*about))
 @click.option(
     "--budget",
@@ -83,8 +81,9 @@ def reproduce_command(
     """Train the rows of a TABLE of the paper and show them beside what is published.
 
     \b
-    The tables: logic, systematicity, listops, listops-lengths, natural-language,
-    ablation, speed; beyond the paper arguments and depth; or a TOML file of your own.
+    The tables: logic, systematicity, listops, listops-lengths,
+    natural-language, ablation, speed; beyond the paper arguments and depth;
+    or a TOML file of your own.
 
     What is done is skipped, what was interrupted is resumed, and the same command in another terminal or on another
     machine, with the same --dir, takes other rows. The table is written to DIR as Markdown, JSON and HTML.

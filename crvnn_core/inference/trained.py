@@ -16,7 +16,7 @@ from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.inference.model import Model, expect_hard_inference
 from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.texts import Text, as_text, labelled, listed, question, tokenized
-from crvnn_core.inference.weights import load_weights, saved_weights
+from crvnn_core.inference.weights import load_best_weights
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.notebook import Shown
 from crvnn_core.progress import shown
@@ -288,9 +288,7 @@ def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Tra
     with naming_missing_files(directory, catalog):
         spec = read_run_spec(directory, catalog, sets)
     assembly = assemble(spec, catalog, directory.read_lexicon())
-    if not directory.weights.exists():
-        raise CrvnnError(directory.missing(directory.weights))
-    load_weights(assembly.model, saved_weights(directory.weights), directory.weights)
+    load_best_weights(assembly.model, directory)
     packages = sorted({str(offer.source) for offer in assembly.offers.values()})
     results = read_results(directory)
     return Trained(spec, assembly.task, assembly.model.eval(), results, directory, tuple(packages))

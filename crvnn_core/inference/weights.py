@@ -35,11 +35,28 @@ def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> Non
 
 def saved_weights(path: Path) -> Mapping[str, Tensor]:
     """The weights in a file of ours."""
+    return _saved(path)[0]
+
+
+def load_best_weights(model: Model, run: RunDirectory) -> None:
+    """Put the best weights of a run into its model; an error if they do not fit, or belong to other files.
+
+    Older files do not say what they belong to.
+    """
+    if not run.weights.exists():
+        raise CrvnnError(run.missing(run.weights))
+    weights, identity = _saved(run.weights)
+    load_weights(model, weights, run.weights)
+    run.check_identity(identity)
+
+
+def _saved(path: Path) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
+    """The weights in a file, and the identity of the run that they belong to."""
     state = checkpoint.load(path)
     if not isinstance(state.get("model"), dict):
         raise CrvnnError(f"{path} holds no model")
-    found: Mapping[str, Tensor] = state["model"]
-    return found
+    identity = state.get("identity")
+    return state["model"], identity if isinstance(identity, dict) else {}
 
 
 def begin_with(model: Model, path: Path) -> None:
@@ -51,4 +68,4 @@ def begin_with(model: Model, path: Path) -> None:
         raise CrvnnError(
             f"[training.start]: the vocabulary of {path} is another; its weights mean nothing here"
         )
-    load_weights(model, saved_weights(run.weights), run.weights)
+    load_best_weights(model, run)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -155,6 +157,20 @@ class RunDirectory:
         """Write a JSON file atomically."""
         write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
+    def identity(self) -> dict[str, str]:
+        """Digests of the vocabulary and of the model's settings, as the files have them: what its weights belong to."""
+        return identity(self.read_json(self.lexicon), tomllib.loads(self.spec.read_text(encoding="utf-8")))
+
+    def check_identity(self, saved: Mapping[str, str]) -> None:
+        """Raise an error if weights saved with this identity belong to another vocabulary or to other settings."""
+        now, files = self.identity(), {"vocabulary": self.lexicon, "model": self.spec}
+        changed = [str(files[name]) for name in files if saved.get(name, now[name]) != now[name]]
+        if changed:
+            raise CrvnnError(
+                f"{' and '.join(changed)}: changed since {self.weights.name} was saved, so these weights would give "
+                "other answers without a sign of it. Put the run's own files back together."
+            )
+
     def missing(self, path: Path) -> str:
         """The message for a file that should be here and is not."""
         if not self.path.is_dir():
@@ -162,6 +178,23 @@ class RunDirectory:
         if not self.spec.exists():
             return f"{self.path} is not a run of 'crvnn train': it has no {self.spec.name}"
         return f"{self.path} is incomplete: {path.relative_to(self.path)} is missing"
+
+
+def identity(lexicon: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of a vocabulary and of a spec's settings of the model, stages included.
+
+    :param lexicon: as in the file of a run.
+    :param spec: as nested tables.
+    """
+    stages = [stage.get("model", {}) for stage in spec.get("stages", [])]
+    return {
+        "vocabulary": _digest([lexicon.get(key) for key in ("tokens", "classes")]),
+        "model": _digest([spec.get("model", {}), stages if any(stages) else []]),
+    }
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _is_at(file: IO[str], path: Path) -> bool:

@@ -6,7 +6,7 @@ import math
 import platform
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,15 @@ from torch import Tensor
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.inference.model import Model
+from crvnn_core.inference.weights import saved_weights
 from crvnn_core.interfaces import Task
-from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.directory import RunDirectory, identity
 from crvnn_core.runs.plugin_files import keep_plugin_files, kept_plugin_files
 from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
 from crvnn_core.training.evaluation import Result, Results, Score
-from crvnn_core.training.stages import check_ended_stages
+from crvnn_core.training.stages import check_ended_stages, fitted_weights
 
 if TYPE_CHECKING:
     from crvnn_core.inference.trained import Trained
@@ -70,7 +71,8 @@ def save_trained(trained: Trained, path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     run.write_json(run.lexicon, lexicon(trained.model, trained.task))
     weights = {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()}
-    checkpoint.save(run.weights, {"model": weights})
+    spec = spec_dict(trained.spec) if before is None else tomllib.loads(before.spec.read_text("utf-8"))
+    checkpoint.save(run.weights, {"model": weights, "identity": identity(run.read_json(run.lexicon), spec)})
     if before is not None:
         keep_plugin_files(run, kept_plugin_files(before))
         for source, target in zip(_records(before), _records(run), strict=True):
@@ -143,13 +145,36 @@ def environment(components: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def save_weights(run: RunDirectory, weights: Mapping[str, Tensor]) -> None:
+    """Save the best weights of a run, with what they belong to: its vocabulary and its settings of the model."""
+    checkpoint.save(run.weights, {"model": weights, "identity": run.identity()})
+
+
+def best_weights(run: RunDirectory, model: Model, note: Callable[[str], None]) -> dict[str, Tensor]:
+    """The best weights of a run, from its best checkpoint if their own file is gone.
+
+    :param model: that of the last stage, which the weights are for.
+    :param note: told when the file is written anew.
+    """
+    if not run.weights.exists():
+        checkpoint_name = run.best.relative_to(run.path)
+        if not run.best.exists():
+            raise CrvnnError(
+                f"{run.path}: {run.weights.name} and {checkpoint_name} are gone, and with them the best weights. Put "
+                "one of them back and resume."
+            )
+        save_weights(run, fitted_weights(checkpoint.load(run.best)["model"], model))
+        note(f"{run.weights.name} was gone; it is written anew from {checkpoint_name}")
+    return dict(saved_weights(run.weights))
+
+
 def save_checkpoint(run: RunDirectory, state: Mapping[str, Any], best: Mapping[str, Tensor] | None) -> None:
     """Save the training state as the last checkpoint; if it has the best weights, these and the best checkpoint too.
 
     The last checkpoint is written last: a run that is killed before then repeats the step and saves the best again.
     """
     if best is not None:
-        checkpoint.save(run.weights, {"model": best})
+        save_weights(run, best)
         checkpoint.save(run.best, state)
     checkpoint.save(run.last, state)
 
@@ -175,4 +200,6 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
     if before != now:
         check_ended_stages(before, now, state["position"].get("stage", 0) if state else 0)
         write_spec(assembly.spec, run.spec, assembly.notes())  # with what --set has changed
+        if run.weights.exists():
+            save_weights(run, saved_weights(run.weights))  # which belong to the new settings from now on
     return state

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, PluginError
 from crvnn_core.inference.model import Model
-from crvnn_core.inference.weights import begin_with, load_weights, saved_weights
+from crvnn_core.inference.weights import begin_with, load_weights
 from crvnn_core.interfaces import Example, Observer, set_progress
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec.assembly import Assembly
@@ -25,7 +25,14 @@ from crvnn_core.training.devices import Interruption, launched, read_by_first, s
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
 from crvnn_core.training.progress import Position
-from crvnn_core.training.run import Outcome, create_run, last_state, save_checkpoint, write_results
+from crvnn_core.training.run import (
+    Outcome,
+    best_weights,
+    create_run,
+    last_state,
+    save_checkpoint,
+    write_results,
+)
 from crvnn_core.training.stages import (
     announcement,
     carry_optimizer_state,
@@ -181,9 +188,8 @@ class Trainer:
             group["lr"] = rate * factor
         began = time.perf_counter()
         metrics = self.stepper.update(examples)
+        metrics["tokens_per_second"] = sum(map(example_length, examples)) / (time.perf_counter() - began)
         position.advance(len(self._epoch))
-        seconds = time.perf_counter() - began
-        metrics["tokens_per_second"] = sum(map(example_length, examples)) / seconds
         metrics["learning_rate"] = self.optimizer.param_groups[0]["lr"]
         self.observers.send("stepped", position.step, metrics)
         if position.needs_evaluation(self.spec):
@@ -230,7 +236,7 @@ class Trainer:
         """Evaluate the best weights on splits that were not trained on."""
         weights = read_by_first(self.fabric, self._best_weights)
         if weights:
-            self.model.load_state_dict(weights)
+            load_weights(self.model, weights, self.directory.weights if self.directory else Path("memory"))
         results: dict[str, Result] = {}
         for name in splits:
             results[name] = self._evaluate(name, list(split_examples(self.task, name, 0)))
@@ -240,9 +246,8 @@ class Trainer:
         return results
 
     def _best_weights(self) -> dict[str, Tensor]:
-        if self.directory is None:
-            return self._best
-        return dict(saved_weights(self.directory.weights)) if self.directory.weights.exists() else {}
+        run = self.directory
+        return self._best if run is None else best_weights(run, self.stages[-1].model, self._note)
 
     # Checkpoints.
 

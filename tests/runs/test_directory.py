@@ -73,7 +73,7 @@ def test_the_results_of_a_run_are_those_of_its_best_weights(letters_run, small_c
 def test_the_weights_of_a_run_are_those_of_its_best_checkpoint_and_nothing_else(letters_run):
     run = RunDirectory(letters_run)
     kept = checkpoint.load(run.weights)
-    assert list(kept) == ["model"]
+    assert list(kept) == ["model", "identity"]
     assert differences(kept["model"], checkpoint.load(run.best)["model"]) == []
 
 
@@ -300,3 +300,61 @@ def test_a_spec_that_was_cut_short_is_damaged_and_not_filled_up_with_defaults(ru
     run.spec.write_text(text[: text.index("[training]")])
     with pytest.raises(CrvnnError, match=r"spec.toml is damaged"):
         load(run.path, catalog_with())
+
+
+# Weights, vocabulary and spec belong together.
+
+
+def test_tokens_that_were_swapped_in_the_vocabulary_are_noticed(run):
+    found = run.read_json(run.lexicon)
+    found["tokens"][0], found["tokens"][1] = found["tokens"][1], found["tokens"][0]
+    run.write_json(run.lexicon, found)
+    with pytest.raises(CrvnnError, match=r"vocabulary\.json: changed since weights\.safetensors was saved"):
+        load(run.path, catalog_with())
+
+
+def test_settings_of_the_model_that_were_changed_in_the_spec_are_noticed(run):
+    text = run.spec.read_text()
+    assert 'activation = "gelu"' in text
+    run.spec.write_text(text.replace('activation = "gelu"', 'activation = "relu"'))
+    with pytest.raises(CrvnnError, match=r"spec\.toml: changed since weights\.safetensors was saved"):
+        load(run.path, catalog_with())
+
+
+def test_weights_that_do_not_say_what_they_belong_to_are_loaded(run):
+    checkpoint.save(run.weights, {"model": checkpoint.load(run.weights)["model"]})
+    assert load(run.path, catalog_with()).model is not None
+
+
+def test_settings_that_are_changed_when_resuming_belong_to_the_weights_from_then_on(run):
+    train(variant("training.steps=31", "model.cell.dropout=0.5"), run.path, resume=True)
+    assert load(run.path, catalog_with()).spec.model.cell.params["dropout"] == 0.5
+
+
+def test_a_saved_model_belongs_to_the_files_beside_it(run, tmp_path):
+    load(run.path, catalog_with()).save(tmp_path / "saved")
+    saved = RunDirectory(tmp_path / "saved")
+    assert checkpoint.load(saved.weights)["identity"] == saved.identity() == run.identity()
+    assert load(saved.path, catalog_with()).model is not None
+
+
+def test_best_weights_that_are_gone_are_taken_from_the_best_checkpoint(run):
+    before = checkpoint.load(run.weights)
+    run.weights.unlink()
+    outcome = train(variant(), run.path, resume=True)
+    assert differences(checkpoint.load(run.weights)["model"], before["model"]) == []
+    assert outcome.best_step == checkpoint.load(run.best)["position"]["step"]
+
+
+def test_last_weights_are_not_taken_for_the_best_ones(run):
+    run.weights.unlink()
+    run.best.unlink()
+    with pytest.raises(CrvnnError, match=r"weights\.safetensors and checkpoints/best\.safetensors are gone"):
+        train(variant(), run.path, resume=True)
+
+
+def test_best_weights_of_another_model_are_one_clear_error(run):
+    other = {name: tensor[..., :1] for name, tensor in checkpoint.load(run.weights)["model"].items()}
+    checkpoint.save(run.weights, {"model": other})
+    with pytest.raises(CrvnnError, match=r"weights\.safetensors: these weights do not fit the model"):
+        train(variant(), run.path, resume=True)

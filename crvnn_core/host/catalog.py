@@ -12,7 +12,7 @@ from crvnn_core.errors import PluginError, UnknownNameError, nearest
 from crvnn_core.host.attribution import Source
 from crvnn_core.host.component import Component, NamedSpec, Preset, RunSource, TrainedModel
 from crvnn_core.host.manager import BrokenPlugin, Host, package_of
-from crvnn_core.host.slots import SLOT_BY_NAME, find_slot
+from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME, find_slot
 
 if TYPE_CHECKING:
     import click
@@ -55,6 +55,11 @@ class Catalog:
         if name not in offers:
             raise UnknownNameError("\n".join(self.unknown(slot, name)))
         return offers[name]
+
+    def encoder_parts(self, names: Iterable[str]) -> set[str]:
+        """The slots whose components encoders of these names ask for."""
+        asked = [self.find("encoder", name).component.parameters() for name in names]
+        return {slot for slot in ENCODER_PARTS for parameters in asked if slot in parameters}
 
     def unknown(self, slot: str, name: str) -> tuple[str, str]:
         """What is wrong with ``name``, and what exists."""

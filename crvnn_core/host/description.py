@@ -30,7 +30,7 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
     from crvnn_core.testing import promise
 
     offer = catalog.find(slot, name)
-    settings = settings_of(offer)
+    settings, inner = settings_of(offer), find_slot(slot).inner
     build = offer.component.load()
     text, explained = _docstring(build)
     return {
@@ -46,9 +46,9 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
         "parameters": [
             {
                 "name": key,
-                "kind": describe_kind(parameter.annotation),
+                "kind": f"an {slot}" if key == inner else describe_kind(parameter.annotation),
                 "limits": " and ".join(map(str, ranges(parameter.annotation))),
-                "default": _default(parameter),
+                "default": "the preset's" if key == inner else _default(parameter),
                 "text": explained.get(key, ""),
             }
             for key, parameter in settings.items()
@@ -155,6 +155,10 @@ def with_parameters(offer: Offer, sets: Sequence[str]) -> Component:
         if key not in settings:
             title = f"{offer.slot} '{offer.component.name}' has no parameter '{key}'.{nearest(key, settings)}"
             problems.append(origin.problem((), title, f"It has {', '.join(settings) or 'none'}."))
+            continue
+        if key == find_slot(offer.slot).inner:
+            what = f"the contract fills in a plain {offer.slot} for '{key}'; check another one by itself"
+            problems.append(origin.problem((), what))
             continue
         try:
             example[key] = check_value(value, settings[key].annotation)

@@ -41,6 +41,8 @@ class Slot:
     filled_in: Mapping[str, str] = field(factory=dict)
     #: Whether an encoder may ask for a component of this slot by the slot's name.
     encoder_part: bool = False
+    #: The parameter by which a component may ask for another one of its slot, which a spec names below its own place.
+    inner: str = ""
     #: Whether a trained model can do with another component of this slot, under the same weights.
     exchangeable: bool = False
     plural: str = field(default=Factory(lambda self: f"{self.name}s", takes_self=True))
@@ -104,6 +106,7 @@ _RECORDS = (
         path=("model", "encoder"),
         help="Turns an embedded sequence into a vector.",
         filled_in=_WIDTH | {slot.name: f"the {slot.name} that the spec names" for slot in _ENCODER_PARTS},
+        inner="inner",
     ),
     Slot(
         name="embedding",
@@ -151,6 +154,14 @@ SLOTS = tuple(SLOT_BY_NAME)
 ENCODER_PARTS = tuple(slot.name for slot in _RECORDS if slot.encoder_part)
 #: The slots whose component can be exchanged in a trained model.
 EXCHANGEABLE = tuple(slot.name for slot in _RECORDS if slot.exchangeable)
+
+
+def slot_at(path: Path_) -> Slot | None:
+    """The slot whose component, or list of components, a spec names at ``path``; ``None`` elsewhere."""
+    if path in SLOT_BY_PATH:
+        return SLOT_BY_PATH[path]
+    around = slot_at(path[:-1]) if path else None
+    return around if around is not None and path[-1] == around.inner else None
 
 
 def find_slot(name: str) -> Slot:

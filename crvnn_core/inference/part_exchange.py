@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from crvnn_core.errors import CrvnnError, Origin, Problem, UnknownNameError, nearest
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.host.slots import EXCHANGEABLE
+from crvnn_core.host.slots import EXCHANGEABLE, SLOT_BY_NAME
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoder, Scheduled
 from crvnn_core.spec import Lexicon, RunSpec, spec_dict
@@ -83,8 +84,8 @@ def _share_weights(encoder: Encoder, old: Encoder, spec: RunSpec, before: RunSpe
     for slot in EXCHANGEABLE:
         now = getattr(spec.model, slot).name
         if now != getattr(before.model, slot).name:
-            weights = {name: tensor for name, tensor in weights.items() if not name.startswith(f"{slot}.")}
-            fresh = [name for name, _ in encoder.named_parameters() if name.startswith(f"{slot}.")]
+            weights = {name: tensor for name, tensor in weights.items() if not _is_of(slot, name)}
+            fresh = [name for name, _ in encoder.named_parameters() if _is_of(slot, name)]
             if fresh:
                 raise CrvnnError(
                     f"the {slot} '{now}' has weights of its own ({', '.join(fresh)}), which this run never "
@@ -98,6 +99,12 @@ def _share_weights(encoder: Encoder, old: Encoder, spec: RunSpec, before: RunSpe
     if problems:
         raise CrvnnError("the run's weights do not fit these settings:\n  " + "\n  ".join(problems))
     encoder.load_state_dict(weights, strict=False, assign=True)
+
+
+def _is_of(slot: str, name: str) -> bool:
+    """Whether a tensor belongs to the component of a slot, of the encoder or of one inside it."""
+    inner = SLOT_BY_NAME["encoder"].inner
+    return re.match(rf"({inner}\.)*{slot}\.", name) is not None
 
 
 def _size(tensor: torch.Tensor | None) -> str:

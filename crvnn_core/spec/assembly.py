@@ -62,6 +62,7 @@ class Assembly:
             self.catalog.find(slot, getattr(training, slot).name) for slot in ("objective", "optimizer")
         ]
         others += [self.catalog.find("observer", part.name) for part in training.observers]
+        others += [self.catalog.find("encoder", part.name) for part in self.spec.model.encoder.nested()]
         return sorted({str(offer.source) for offer in (*self.offers.values(), *others)})
 
     def notes(self) -> list[str]:
@@ -130,7 +131,7 @@ def _assemble(
         task.vocabulary, task.classes = lexicon.tokens, lexicon.classes
     embedding = build("embedding", spec.model.embedding)
     width = spec.model.width
-    wanted = catalog.find("encoder", spec.model.encoder.name).component.parameters()
+    wanted = catalog.encoder_parts(part.name for part in spec.model.encoder.nested())
     parts = {
         slot: build(slot, getattr(spec.model, slot), width=width) for slot in ENCODER_PARTS if slot in wanted
     }
@@ -272,14 +273,18 @@ def _naming(offer: Offer, what: str) -> Iterator[None]:
 
 
 def build_part(catalog: Catalog, slot: str, part: PartSpec, **available: Any) -> Any:
-    """Build one component; errors name its place in the spec, its name and its package.
+    """Build one component, after those inside it; errors name its place in the spec, its name and its package.
 
     :param available: arguments that it is given if it has parameters of these names.
     """
     offer = catalog.find(slot, part.name)
     title = str(offer)
+    params = {
+        key: build_part(catalog, slot, value, **available) if isinstance(value, PartSpec) else value
+        for key, value in part.params.items()
+    }
     try:
-        built = offer.component.make(available, **part.params)
+        built = offer.component.make(available, **params)
     except CrvnnError:
         raise
     except ValueError as error:

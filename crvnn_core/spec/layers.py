@@ -11,8 +11,10 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from crvnn_core.errors import Origin, Path_, Problem, SpecError
-from crvnn_core.host.slots import SLOT_BY_PATH
+from crvnn_core.errors import FAILURES, Origin, Path_, Problem, SpecError
+from crvnn_core.host.catalog import Catalog
+from crvnn_core.host.component import Preset
+from crvnn_core.host.slots import SLOT_BY_NAME, slot_at
 from crvnn_core.spec.paths import NamedFiles, find_spec
 from crvnn_core.spec.write import was_resolved
 
@@ -173,10 +175,13 @@ def override(text: str) -> tuple[dict[str, Any], Origin]:
 
 
 def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]], list[Problem]]:
-    """The layers of all overrides, those that name components first, and the problems of the unreadable ones."""
+    """The layers of all overrides, those that name components first, and the problems of the unreadable ones.
+
+    Of these an encoder comes before the one inside it, since naming an encoder drops the settings of another.
+    """
     layers: list[tuple[dict[str, Any], Origin]] = []
     problems: list[Problem] = []
-    for text in sorted(texts, key=lambda text: not _override_names_component(text)):
+    for text in sorted(texts, key=_override_order):
         try:
             layers.append(override(text))
         except SpecError as error:
@@ -184,12 +189,42 @@ def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]]
     return layers, problems
 
 
-def _override_names_component(text: str) -> bool:
+def _override_order(text: str) -> tuple[bool, int]:
     path = _split(text.partition("=")[0])
     path = path[2:] if path[0] == "stages" else path
-    return names_component(path) or (path[-1:] == ("name",) and names_component(path[:-1]))
+    path = path[:-1] if path[-1:] == ("name",) and names_component(path[:-1]) else path
+    return (False, len(path)) if names_component(path) else (True, 0)
 
 
 def names_component(path: Path_) -> bool:
     """Whether a spec names a single component at ``path``."""
-    return path in SLOT_BY_PATH and not SLOT_BY_PATH[path].many
+    slot = slot_at(path)
+    return slot is not None and not slot.many
+
+
+def fill_in_inner(catalog: Catalog, layered: Layered, preset: Preset | None) -> None:
+    """Give an encoder that asks for another one the preset's, where the layers name none; settings of it are kept."""
+    slot = SLOT_BY_NAME["encoder"]
+    model = layered.data.get("model")
+    table = model.get(slot.name) if isinstance(model, dict) else None
+    own = preset.model.get(slot.name) if preset is not None else None
+    if own is None or not isinstance(table, dict):
+        return
+    own = {"name": own} if isinstance(own, str) else own
+    path: Path_ = slot.path
+    while isinstance(table, dict) and _asks(catalog, table.get("name"), slot.inner):
+        path = (*path, slot.inner)
+        given = table.get(slot.inner, {})
+        if isinstance(given, Mapping) and "name" not in given:
+            table[slot.inner] = given = {**own, **given}
+            layered.origins.setdefault(path, Origin(f"preset '{preset.name}'" if preset else "preset"))
+        table = given
+
+
+def _asks(catalog: Catalog, name: object, parameter: str) -> bool:
+    """Whether an encoder has this parameter; not if there is no such encoder, or it cannot be imported."""
+    offer = catalog.components["encoder"].get(name) if isinstance(name, str) else None
+    try:
+        return offer is not None and parameter in offer.component.parameters()
+    except FAILURES:  # reported when its settings are read
+        return False

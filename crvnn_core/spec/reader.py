@@ -91,9 +91,12 @@ class Reader:
             return ()
         return tuple(part for item in data if (part := self._part(slot, item)) is not None)
 
-    def _part(self, slot: Slot, data: Any) -> PartSpec | None:
-        """A named component with all its parameters checked and defaults filled in; nothing if there is a problem."""
-        path = slot.path
+    def _part(self, slot: Slot, data: Any, at: Path_ | None = None) -> PartSpec | None:
+        """A named component with all its parameters checked and defaults filled in; nothing if there is a problem.
+
+        :param at: its place, if that is not the slot's.
+        """
+        path = at or slot.path
         if isinstance(data, str):
             data = {"name": data}
         if data is None:
@@ -126,9 +129,12 @@ class Reader:
             elif key not in settings:
                 has = f"It has {', '.join(settings)}." if settings else "It has none."
                 self.complain((*path, key), f"{title} has no parameter '{key}'.{nearest(key, settings)}", has)
-        params = {}
+        params: dict[str, Any] = {}
+        slot = SLOT_BY_NAME[offer.slot]
         for key, parameter in settings.items():
-            if key in given:
+            if key == slot.inner:
+                params[key] = self._part(slot, given.get(key), (*path, key))
+            elif key in given:
                 try:
                     params[key] = check_value(given[key], parameter.annotation)
                     if holds_path(parameter.annotation):

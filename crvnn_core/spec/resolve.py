@@ -18,7 +18,7 @@ from crvnn_core.errors import (
 )
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.slots import SLOT_BY_NAME
-from crvnn_core.spec.layers import Layer, Layered, overrides, read_toml
+from crvnn_core.spec.layers import Layer, Layered, fill_in_inner, overrides, read_toml
 from crvnn_core.spec.paths import find_spec
 from crvnn_core.spec.reader import Reader
 from crvnn_core.spec.schema import RunSpec, Stage
@@ -101,6 +101,8 @@ def resolve(
         # The search space of 'crvnn sweep' may stand in the file; as an option it would be lost without a word.
         others = ("preset",) if origin.is_option else ("preset", "sweep")
         layered.lay({key: value for key, value in data.items() if key not in others}, origins, origin)
+    own = catalog.preset(chosen) if chosen is not None else None
+    fill_in_inner(catalog, layered, own)
     spec = reader.run_spec()
     reader.problems += unused_parts(catalog, layered, layers, asked)
     found: list[Stage] = []
@@ -108,6 +110,7 @@ def resolve(
         laid = [_lay_stage(layered, tables) for tables in stages]
         reader.problems += overridden_options(layers, layered, laid)
         for tables, stage in zip(stages, laid, strict=True):
+            fill_in_inner(catalog, stage, own)
             found += _stage(catalog, tables, stage, reader.problems)
             unused = unused_parts(catalog, stage, [*layers, *tables])
             reader.problems += [problem for problem in unused if problem not in reader.problems]

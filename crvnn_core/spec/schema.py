@@ -6,7 +6,7 @@ Fields that name components are explained by their slots (``crvnn_core.host.slot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -29,13 +29,20 @@ def one_of(*choices: str) -> Callable[[Any, Any, str], None]:
 
 @frozen
 class PartSpec:
-    """A component by name, and its parameters."""
+    """A component by name, and its parameters; one of these may be another component."""
 
     name: str
     params: Mapping[str, Any] = field(factory=dict)
     #: Its place in the spec, and the origins of its name (under "") and of each of its parameters; for messages.
     path: Path_ = field(default=(), eq=False, repr=False)
     places: Mapping[str, Origin] = field(factory=dict, eq=False, repr=False)
+
+    def nested(self) -> Iterator[PartSpec]:
+        """This component, and those that its parameters name inside it."""
+        yield self
+        for value in self.params.values():
+            if isinstance(value, PartSpec):
+                yield from value.nested()
 
     def problem(self, title: str, what: str) -> Problem:
         """A problem that the component reports, at the place of the first parameter that ``what`` mentions."""

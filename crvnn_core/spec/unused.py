@@ -8,7 +8,7 @@ from typing import Any
 
 from crvnn_core.errors import FAILURES, CrvnnWarning, Origin, Problem
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.host.slots import ENCODER_PARTS
+from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.spec.layers import Layer, Layered
 
 
@@ -24,11 +24,13 @@ def unused_parts(
     :param preset: the preset that was asked for by name, and where.
     """
     model = layered.data.get("model")
-    encoder = model.get("encoder") if isinstance(model, dict) else None
-    encoder = encoder.get("name") if isinstance(encoder, dict) else None
-    taken = _taken(catalog, encoder)
-    if taken is None:
-        return []
+    encoder, *inside = _names(model.get("encoder") if isinstance(model, dict) else None)
+    taken: set[str] = set()
+    for name in (encoder, *inside):
+        asked = _taken(catalog, name)
+        if asked is None:
+            return []
+        taken |= asked
     ranks = {origin.label: rank for rank, (_, _, origin) in enumerate(layers, 1)}
     named = _rank(layered.origin(("model", "encoder", "name")), ranks)
     problems = []
@@ -52,6 +54,14 @@ def unused_parts(
         what = f"the encoder '{encoder}' has none of the parts that this preset sets"
         warnings.warn(CrvnnWarning(f"{preset[1].label}: {what}"), stacklevel=2)
     return problems
+
+
+def _names(encoder: object) -> Iterator[object]:
+    """The name of an encoder, and of those inside it."""
+    table = encoder if isinstance(encoder, dict) else {}
+    yield table.get("name")
+    if (inner := table.get(SLOT_BY_NAME["encoder"].inner)) is not None:
+        yield from _names(inner)
 
 
 def _taken(catalog: Catalog, encoder: object) -> set[str] | None:

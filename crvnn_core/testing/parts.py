@@ -8,8 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from crvnn_core.engine.checks import checked_lengths
 from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
-from crvnn_core.interfaces import Cell, Decision, Example, Halting, Neighbourhood, Retriever, Scorer, Task
+from crvnn_core.host.slots import SLOT_BY_NAME
+from crvnn_core.interfaces import (
+    Cell,
+    Decision,
+    Encoder,
+    Encoding,
+    Example,
+    Halting,
+    Neighbourhood,
+    Retriever,
+    Scorer,
+    Task,
+)
 from crvnn_core.trees import Tree
 
 
@@ -139,10 +152,35 @@ class LetterTask(Task):
         return tuple(Tree.joining(s, range(len(s) - 2, -1, -1)) for s in example.sequences)
 
 
+class PlainEncoder(Encoder):
+    """A plain cell from left to right, soft or hard: there is nothing to decide."""
+
+    hard_inference = True
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.cell = PlainCell(width)
+
+    def forward(self, inputs: Tensor, mask: Tensor, *, trace: bool = False, hard: bool = False) -> Encoding:
+        lengths = checked_lengths(inputs, mask, self.width)
+        leaves = self.cell.leaf(inputs.masked_fill(~mask.unsqueeze(-1), 0)).to(inputs.dtype)
+        node = leaves[:, 0]
+        for place in range(1, max(lengths)):
+            parent = self.cell(node, leaves[:, place]).to(node.dtype)
+            node = torch.where(mask[:, place, None], parent, node)
+        joins = [list(range(n - 1)) for n in lengths] if trace else None
+        return Encoding(node, node.new_zeros(len(node)), mask.sum(1) - 1, joins=joins)
+
+
 def everything(width: int) -> dict[str, Any]:
     """All that a component of any slot may ask for by name."""
     filled_in = {"width": width, "params": [nn.Parameter(torch.zeros(1))], "task": LetterTask()}
-    return {**filled_in, **plain_parts(width)}
+    return {**filled_in, **encoder_arguments(width)}
+
+
+def encoder_arguments(width: int) -> dict[str, nn.Module]:
+    """All that an encoder may ask for by name beside its width: a part for each slot, and another encoder."""
+    return {**plain_parts(width), SLOT_BY_NAME["encoder"].inner: PlainEncoder(width)}
 
 
 def plain_parts(width: int) -> dict[str, nn.Module]:

@@ -23,14 +23,10 @@ def tree_of(trace: Trace, row: int, tokens: Sequence[str]) -> Tree:
     """
     if len(tokens) != (length := int(trace.mask[row].sum())):
         raise InputError(f"sequence {row} of the trace has {length} tokens, not {len(tokens)}")
-    inner = len(tokens) - 1  # the last token has no right neighbour
-    gone = 1 - trace.exists[1:, row, :inner]  # [K, n - 1] probability of having been composed by each step
+    gone = _gone(trace, row, length)
     first = _first_reached(gone, 0.5)
-    chances = _at(gone, first)
-    last = len(gone)
-    order = sorted(range(inner), key=lambda position: (first[position], position))
-    steps = [step + 1 if step < last else None for step in first]
-    return Tree.joining(tokens, order, steps, chances)
+    steps = [step + 1 if step < len(gone) else None for step in first]
+    return Tree.joining(tokens, _earliest_first(first), steps, _at(gone, first))
 
 
 def trees_of(encoding: Encoding, sequences: Sequence[Sequence[str]]) -> list[Tree | None]:
@@ -40,6 +36,29 @@ def trees_of(encoding: Encoding, sequences: Sequence[Sequence[str]]) -> list[Tre
     if encoding.joins is not None:
         return [Tree.joining(tokens, joins) for tokens, joins in zip(sequences, encoding.joins, strict=True)]
     return [None] * len(sequences)
+
+
+def joins_of(encoding: Encoding, lengths: Sequence[int]) -> Sequence[Sequence[int]] | None:
+    """The joins of each sequence as in ``Encoding.joins``, of a trace those of ``tree_of``; ``None`` without a tree.
+
+    :param lengths: the number of tokens of each sequence.
+    """
+    trace = encoding.trace
+    if trace is None:
+        return encoding.joins
+    return [
+        _earliest_first(_first_reached(_gone(trace, row, length), 0.5)) for row, length in enumerate(lengths)
+    ]
+
+
+def _gone(trace: Trace, row: int, length: int) -> Tensor:
+    """The probability [K, n - 1] of having been composed by each step; the last token has no right neighbour."""
+    return 1 - trace.exists[1:, row, : length - 1]
+
+
+def _earliest_first(steps: Sequence[int]) -> list[int]:
+    """Positions by the step in which they join; those that join in the same step from left to right."""
+    return sorted(range(len(steps)), key=lambda position: (steps[position], position))
 
 
 def _first_reached(values: Tensor, threshold: float) -> list[int]:

@@ -17,6 +17,7 @@ from crvnn_core.inference.inspection import Inspection, inspect, neighbours
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.inference.texts import Text
 from crvnn_core.palette import RUNS
+from crvnn_core.spec import PartSpec
 from crvnn_core.training.data import split_examples
 from crvnn_explorer.choices import choices
 from crvnn_explorer.request import Query
@@ -62,7 +63,7 @@ class Explorer:
 
     def _model(self, name: str, trained: Trained) -> dict[str, Any]:
         model = trained.spec.model
-        wanted = self.catalog.find("encoder", model.encoder.name).component.parameters()
+        wanted = self.catalog.encoder_parts(part.name for part in model.encoder.nested())
         slots = [slot for slot in EXCHANGEABLE if slot in wanted]
         return {
             "name": name,
@@ -71,7 +72,7 @@ class Explorer:
             "classes": list(trained.task.classes),
             "hard": trained.model.encoder.hard_inference,
             "parts": {
-                slot: {"name": getattr(model, slot).name, "params": dict(getattr(model, slot).params)}
+                slot: {"name": getattr(model, slot).name, "params": _settings(getattr(model, slot))}
                 for slot in (*slots, "encoder")
             },
             "encoder": next(
@@ -126,6 +127,11 @@ class Explorer:
             text = _checked(trained, query.texts)
             _keep(self._inspections, query, inspect(trained, text, hard=query.hard))
         return self._inspections[query]
+
+
+def _settings(part: PartSpec) -> dict[str, Any]:
+    """The settings of a component, without components inside it."""
+    return {key: value for key, value in part.params.items() if not isinstance(value, PartSpec)}
 
 
 def _question(texts: tuple[str, ...]) -> Text:

@@ -167,6 +167,12 @@ def crvnn_encoders() -> Iterable[Component]:
             summary="an LSTM with ordered neurons, whose gates give a tree (Shen et al., 2019)",
             example={"chunk": 2},
         ),
+        Component(
+            "recursion-in-recursion",
+            "crvnn_plugins.encoders.recursion_in_recursion:RecursionInRecursion",
+            summary="another encoder over chunks, level by level (Ray Chowdhury and Caragea, 2023)",
+            example={"chunk": 3},
+        ),
     ]
 
 

@@ -10,7 +10,7 @@ import attrs
 
 from crvnn_core.errors import Origin, Path_, Problem, nearest
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME, SLOT_BY_PATH
+from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME, slot_at
 from crvnn_core.spec.layers import names_component
 from crvnn_sweep.space import Choice, Dimension, Option, Range
 
@@ -55,10 +55,11 @@ class _Reader:
         return None
 
     def _all(self) -> Dimension | None:
-        if not self.is_component:
+        slot = slot_at(self.path)
+        if slot is None or not self.is_component:
             self.complain('only components can be "all"; list the values')
             return None
-        return self._choice(list(self.catalog.components[SLOT_BY_PATH[self.path].name]))
+        return self._choice(list(self.catalog.components[slot.name]))
 
     def _range(self, raw: Mapping[str, Any]) -> Range | None:
         log = raw.get("log", False)
@@ -141,6 +142,8 @@ def _parts_without_effect(option: Option, catalog: Catalog) -> frozenset[Path_]:
     if offer is None:  # reported when the values are tried
         return frozenset()
     taken = offer.component.parameters()
+    if SLOT_BY_NAME["encoder"].inner in taken:  # the encoder inside it may take any part
+        return frozenset()
     return frozenset(SLOT_BY_NAME[slot].path for slot in ENCODER_PARTS if slot not in taken)
 
 

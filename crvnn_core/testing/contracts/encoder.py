@@ -26,13 +26,13 @@ from crvnn_core.testing.common import (
 )
 from crvnn_core.testing.contracts.abilities.reinforcement import REINFORCEMENT_CHECKS, total
 from crvnn_core.testing.contracts.abilities.tree_supervision import SUPERVISION_CHECKS
-from crvnn_core.testing.parts import plain_parts
+from crvnn_core.testing.parts import encoder_arguments
 
 
 def _encoder(component: Component, seed: int = 0) -> Any:
     """The encoder, with a plain part for whatever slot it asks for."""
     torch.manual_seed(seed)
-    return build(component, seed=seed, **plain_parts(WIDTH))
+    return build(component, seed=seed, **encoder_arguments(WIDTH))
 
 
 def check_encoder_gives_one_vector_a_sequence(component: Component) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Encoding
 from crvnn_core.testing.common import WIDTH, Check, build, finite, padded, random
-from crvnn_core.testing.parts import plain_parts
+from crvnn_core.testing.parts import encoder_arguments
 
 
 def total(encoding: Encoding) -> Tensor:
@@ -21,7 +21,7 @@ def total(encoding: Encoding) -> Tensor:
 
 def _trained(component: Component) -> tuple[Any, Encoding]:
     """The encoder with plain parts, and an encoding of its in training."""
-    encoder, mask = build(component, seed=0, **plain_parts(WIDTH)).train(), padded()
+    encoder, mask = build(component, seed=0, **encoder_arguments(WIDTH)).train(), padded()
     return encoder, encoder(random(*mask.shape, WIDTH), mask)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crvnn_core.host.component import Component
 from crvnn_core.testing.common import WIDTH, Check, build, finite, half_precision, padded, random, same
-from crvnn_core.testing.parts import plain_parts
+from crvnn_core.testing.parts import encoder_arguments
 from crvnn_core.trees import Tree
 from crvnn_core.trees.levels import levels_of
 
@@ -18,7 +18,7 @@ from crvnn_core.trees.levels import levels_of
 def _setting(component: Component) -> tuple[Any, Tensor, Tensor] | None:
     """The encoder with plain parts, inputs and their mask; ``None`` if it does not declare the ability."""
     torch.manual_seed(0)
-    encoder, mask = build(component, seed=0, **plain_parts(WIDTH)), padded()
+    encoder, mask = build(component, seed=0, **encoder_arguments(WIDTH)), padded()
     return (encoder, random(*mask.shape, WIDTH), mask) if encoder.tree_supervision else None
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
+from crvnn_core.host.slots import SLOT_BY_NAME
 from crvnn_core.interfaces import Neighbourhood
 
 #: Where operations outside every slot are counted.
@@ -125,6 +126,14 @@ class _Attributed(Neighbourhood):
         return result
 
 
+def part_of(encoder: nn.Module, slot: str) -> nn.Module | None:
+    """The part of a slot that an encoder, or an encoder inside it, has as an attribute."""
+    found, inner = (getattr(encoder, name, None) for name in (slot, SLOT_BY_NAME["encoder"].inner))
+    if isinstance(found, nn.Module):
+        return found
+    return part_of(inner, slot) if isinstance(inner, nn.Module) else None
+
+
 @contextmanager
 def count_multiply_adds(
     encoder: nn.Module, slots: tuple[str, ...], cost: Cost | None = None
@@ -134,8 +143,8 @@ def count_multiply_adds(
     handles = []
     begun: dict[str, int] = {}  # the count of each slot when its forward began
     for slot in ("encoder", *slots):
-        module = encoder if slot == "encoder" else getattr(encoder, slot, None)
-        if not isinstance(module, nn.Module):
+        module = encoder if slot == "encoder" else part_of(encoder, slot)
+        if module is None:
             continue
 
         def enter(module: nn.Module, args: Any, kwargs: Any, slot: str = slot) -> None:

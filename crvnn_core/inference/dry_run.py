@@ -10,7 +10,7 @@ from attrs import frozen
 
 from crvnn_core.errors import FAILURES, ContractError, CrvnnError, PluginError, raised_at
 from crvnn_core.host.slots import ENCODER_PARTS
-from crvnn_core.inference.cost import UNATTRIBUTED, Cost, count_multiply_adds
+from crvnn_core.inference.cost import UNATTRIBUTED, Cost, count_multiply_adds, part_of
 from crvnn_core.inference.model import Output
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training.data import Batch, split_examples
@@ -89,11 +89,7 @@ def dry_run(assembly: Assembly, size: int = 16) -> DryRun:
 def _row(assembly: Assembly, slot: str, multiply_adds: float | None) -> SlotCost:
     offer = assembly.offers[slot]
     encoder = assembly.model.encoder
-    parts = {
-        name: part
-        for name in ENCODER_PARTS
-        if isinstance(part := getattr(encoder, name, None), torch.nn.Module)
-    }
+    parts = {name: part for name in ENCODER_PARTS if (part := part_of(encoder, name)) is not None}
     modules = {**parts, "encoder": encoder, "task": assembly.model.head, "embedding": assembly.model.embed}
     own = (
         _size(modules[slot]) if slot in modules else 0

@@ -8,6 +8,7 @@ from functools import singledispatch
 from attrs import asdict
 
 from crvnn_core.engine.trace import Trace
+from crvnn_core.inference.cost import part_of
 from crvnn_core.inference.inspection import InspectedSequence, Inspection
 from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.trained import Trained
@@ -98,7 +99,8 @@ def _results(shown: Results) -> str:
 def _trained(shown: Trained) -> str:
     model = shown.spec.model
     parts = ("encoder", "retriever", "scorer", "decision", "cell", "halting", "embedding")
-    own = [slot for slot in parts if slot in ("encoder", "embedding") or hasattr(shown.model.encoder, slot)]
+    encoder = shown.model.encoder
+    own = [slot for slot in parts if slot in ("encoder", "embedding") or part_of(encoder, slot) is not None]
     return page(
         line(shown),
         table(("slot", "component"), [(slot, getattr(model, slot).name) for slot in own]),

@@ -63,7 +63,10 @@ def test_a_written_spec_is_read_as_the_same(catalog, tmp_path):
 @pytest.mark.parametrize(
     ("sets", "problem"),
     [
-        (["inner=lstmm"], r"--set model.encoder.inner=lstmm: no encoder is called 'lstmm'. Did you mean 'lstm'"),
+        (
+            ["inner=lstmm"],
+            r"--set model.encoder.inner=lstmm: no encoder is called 'lstmm'. Did you mean 'lstm'",
+        ),
         (["inner=lstm", "inner.layer=2"], "encoder 'lstm' has no parameter 'layer'. Did you mean 'layers'"),
         (["inner.layers=2"], "encoder 'crvnn' has no parameter 'layers'"),
         (["inner=7"], "must name one encoder, as a text or as a table with a 'name'; got 7"),
@@ -93,4 +96,7 @@ def test_a_stage_may_set_what_is_inside(catalog, spec_file):
         "[stages.model.encoder.inner]\nhalt_penalty = 0.5\n\n[[stages]]\n"
     )
     first, last = read_spec(catalog, path).stages
-    assert [stage.model.encoder.params["inner"].params["halt_penalty"] for stage in (first, last)] == [0.5, 0.01]
+    assert [stage.model.encoder.params["inner"].params["halt_penalty"] for stage in (first, last)] == [
+        0.5,
+        0.01,
+    ]

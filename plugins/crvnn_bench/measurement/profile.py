@@ -15,6 +15,7 @@ from crvnn_bench.measurement.timing import no_garbage_collection
 from crvnn_bench.measurement.work import training_step
 from crvnn_core import Batch, Model, Neighbourhood
 from crvnn_core.host.slots import ENCODER_PARTS
+from crvnn_core.inference.cost import part_of
 
 _LABEL = "crvnn slot: "
 _BACKWARD = "autograd::engine::evaluate_function"
@@ -164,8 +165,8 @@ def _labelled(encoder: nn.Module) -> Iterator[None]:
         return _attributed(output) if label == "retriever" else output
 
     for slot in ("encoder", *ENCODER_PARTS):
-        module = encoder if slot == "encoder" else getattr(encoder, slot, None)
-        if isinstance(module, nn.Module):
+        module = encoder if slot == "encoder" else part_of(encoder, slot)
+        if module is not None:
             label = ENGINE if slot == "encoder" else slot
             handles.append(module.register_forward_pre_hook(lambda m, args, label=label: enter(label)))
             handles.append(

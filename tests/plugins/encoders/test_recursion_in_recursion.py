@@ -9,7 +9,6 @@ from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import BracketingCell, PlainEncoder, plain_parts
 from crvnn_core.trees import trees_of
-from crvnn_plugins.encoders.fixed import Balanced
 from crvnn_plugins.encoders.recursion_in_recursion import RecursionInRecursion
 from crvnn_plugins.encoders.sequences.lstm import LSTMEncoder
 from crvnn_plugins.encoders.sequences.universal_transformer import UniversalTransformer
@@ -157,7 +156,9 @@ def test_a_chunk_of_one_token_is_refused():
 
 
 def test_a_bad_setting_of_the_inner_encoder_is_placed_below_its_name():
-    with pytest.raises(SpecError, match=r"--set model.encoder.inner.heads=3: encoder 'transformer' .*heads must"):
+    with pytest.raises(
+        SpecError, match=r"--set model.encoder.inner.heads=3: encoder 'transformer' .*heads must"
+    ):
         small.variant(
             "model.encoder=recursion-in-recursion",
             "model.encoder.inner=transformer",

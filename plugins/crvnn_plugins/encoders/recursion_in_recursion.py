@@ -42,6 +42,11 @@ class RecursionInRecursion(Encoder):
                 f"inner must give vectors as wide as its tokens, which are {width} wide, to read them again; "
                 f"those of {type(inner).__name__} are {inner.width} wide"
             )
+        if inner.needs_trees:
+            raise ValueError(
+                f"inner must find its own structure: {type(inner).__name__} composes along given trees of whole "
+                "sequences, which chunks would cut"
+            )
         self.inner, self.chunk = inner, chunk
         self.hard_inference = inner.hard_inference
 

@@ -150,6 +150,15 @@ def test_an_inner_encoder_of_another_width_is_refused():
         RecursionInRecursion(WIDTH, Wide(2 * WIDTH))
 
 
+def test_an_inner_encoder_along_given_trees_is_refused():
+    inner = PlainEncoder(WIDTH)
+    inner.needs_trees = True
+    with pytest.raises(
+        ValueError, match="inner must find its own structure: PlainEncoder composes along given"
+    ):
+        RecursionInRecursion(WIDTH, inner)
+
+
 def test_a_chunk_of_one_token_is_refused():
     with pytest.raises(ValueError, match="chunk must be at least 2, not 1"):
         RecursionInRecursion(WIDTH, PlainEncoder(WIDTH), 1)

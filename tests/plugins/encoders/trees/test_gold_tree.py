@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crvnn_core import InputError
+from crvnn_core import CrvnnError, InputError
 from crvnn_core.testing.parts import AddingCell, PlainCell
 from crvnn_core.trees import Tree
 from crvnn_core.trees.levels import levels_of
@@ -96,3 +96,8 @@ def test_levels_that_are_no_tree_are_refused(levels, said):
     encoder, mask = GoldTree(4, PlainCell(4)), torch.ones(1, 3, dtype=torch.bool)
     with pytest.raises(InputError, match=said):
         encoder(torch.randn(1, 3, 4), mask, levels=None if levels is None else torch.tensor(levels))
+
+
+def test_it_cannot_be_exported_without_its_task():
+    with pytest.raises(CrvnnError, match="trees of its task, which an exported file is not given"):
+        GoldTree(4, PlainCell(4)).traceable()

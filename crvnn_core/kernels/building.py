@@ -17,7 +17,8 @@ from pathlib import Path
 import torch
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.files import cache_directory, replacing
+from crvnn_core.files import replacing
+from crvnn_core.kernels import cache as libraries
 
 #: Headers for every library, included as ``<crvnn/common.h>``.
 INCLUDE = Path(__file__).parent / "include"
@@ -56,7 +57,7 @@ def library_path(name: str, sources: Path) -> Path:
     for folder in (INCLUDE / "crvnn", sources):
         for source in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
             digest.update(source.read_bytes())
-    return cache_directory() / f"{name}-{digest.hexdigest()[:20]}.so"
+    return libraries.directory() / f"{name}-{digest.hexdigest()[:20]}.so"
 
 
 def compiler() -> str | None:
@@ -80,7 +81,8 @@ def build(name: str, sources: Path) -> Path:
         raise CrvnnError(f"CXX is {chosen!r}, which is no command: {error}") from error
     path = library_path(name, sources)
     with _building_alone(path.parent, name) as waited:
-        if not (waited and path.exists()):  # otherwise another process has just built it
+        # Otherwise another process has just built it.
+        if not (waited and path.exists() and not libraries.problem(path)):
             _build(name, sources, path, chosen, command)
     return path
 
@@ -95,12 +97,13 @@ def _building_alone(directory: Path, name: str) -> Iterator[bool]:
     try:
         import fcntl
     except ImportError:
+        libraries.make_directory(directory)
         yield False
         return
     lock, waited = directory / f".{name}.lock", False
     while True:
+        libraries.make_directory(directory)
         try:
-            directory.mkdir(parents=True, exist_ok=True)
             file = lock.open("w")
         except OSError as error:
             raise CrvnnError(f"{directory} cannot be written: {error}") from error
@@ -123,6 +126,9 @@ def _building_alone(directory: Path, name: str) -> Iterator[bool]:
 
 
 def _build(name: str, sources: Path, path: Path, chosen: str, command: list[str]) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if libraries.exposed(path):  # neither its permissions nor the file that it points to are taken over
+            path.unlink()
     with replacing(path) as temporary:
         problems: list[str] = []
         for parallel in (
@@ -137,6 +143,8 @@ def _build(name: str, sources: Path, path: Path, chosen: str, command: list[str]
             raise CrvnnError(
                 f"the kernels of {name} could not be compiled with {chosen}:\n" + "\n".join(problems)
             )
+        temporary.chmod(0o700)  # some compilers leave the permissions to the umask
+    libraries.write_checksum(path)
 
 
 def _gist(problem: str) -> str:
@@ -177,7 +185,7 @@ def _try_to_load(library: Path) -> str:
 
 def _run(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     except OSError as error:
         return f"{command[0]}: {error}"
     return "" if done.returncode == 0 else done.stderr or f"{command[0]} ended with {done.returncode}"

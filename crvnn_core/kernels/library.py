@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from crvnn_core.errors import CrvnnError
-from crvnn_core.kernels import building, dispatch
+from crvnn_core.errors import CrvnnError, CrvnnWarning
+from crvnn_core.kernels import building, cache, dispatch
 from crvnn_core.kernels.operation import Backend
 
 #: The libraries with a back end that is attached to an operation.
@@ -68,15 +68,21 @@ class Library:
             path = self.path()
             if not path.exists():
                 return None
-        except (OSError, RuntimeError):  # no home directory, or not a readable one
+        except (OSError, CrvnnError):  # no home directory, or not a readable one
+            return None
+        if problem := cache.problem(path):
+            self._refuse(f"{problem}. 'crvnn native --build' compiles them again.")
             return None
         try:
             torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
             return Loaded(self.name, importlib.import_module(f"{self.package}.adapters"))
-        except (OSError, RuntimeError, AttributeError) as error:  # a damaged file: --build makes it anew
-            message = f"the kernels of {self.package} cannot be loaded, so torch does the work: {error}"
-            warnings.warn(message, stacklevel=2)
+        except (OSError, RuntimeError, AttributeError) as error:
+            self._refuse(str(error))
             return None
+
+    def _refuse(self, problem: str) -> None:
+        message = f"the kernels of {self.package} are not used, so torch does the work: {problem}"
+        warnings.warn(message, CrvnnWarning, stacklevel=4)
 
     def backend(self, name: str) -> Backend:
         """The back end of the operation called ``name``: the adapter of that name, where compiled code may run."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from crvnn_core import CrvnnError
+from crvnn_core.engine.native import ENGINE
 from crvnn_core.errors import CrvnnWarning
 from crvnn_core.kernels import building, in_use
 from crvnn_core.kernels import cache as libraries
@@ -29,11 +30,15 @@ def library(tmp_path, monkeypatch):
         building, "_compile", lambda command, sources, target: target.write_text("code") and ""
     )
     monkeypatch.setattr(building, "_try_to_load", lambda path: "")
-    building.library_path.cache_clear()
-    PARTS.forget()
+    _forget()
     yield PARTS.build()
+    _forget()
+
+
+def _forget():
     building.library_path.cache_clear()
-    PARTS.forget()
+    for each in (ENGINE, PARTS):
+        each.forget()
 
 
 @pytest.fixture
@@ -149,8 +154,7 @@ def test_a_build_that_was_killed_before_the_checksum_is_done_again_by_one_that_w
 def test_a_file_in_place_of_the_cache_is_an_error_for_builds_alone(tmp_path, monkeypatch, library):
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.setenv("CRVNN_CACHE", str(tmp_path / "file"))
-    building.library_path.cache_clear()
-    PARTS.forget()
+    _forget()
     assert PARTS.load() is None
     GatedCell(3)(PLAIN, PLAIN)
     with pytest.raises(CrvnnError, match="kernels cannot be written"):
@@ -162,8 +166,7 @@ def test_without_a_home_directory_everything_works_without_kernels(monkeypatch, 
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(libraries, "cache_directory", no_home)
-    building.library_path.cache_clear()
-    PARTS.forget()
+    _forget()
     assert PARTS.load() is None
     with pytest.raises(CrvnnError, match=r"Could not determine home directory\. Name one in CRVNN_CACHE"):
         PARTS.build()

@@ -9,8 +9,12 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from crvnn_core.host.attribution import Source
 
 
 class CrvnnError(Exception):
@@ -34,7 +38,14 @@ class ContractError(CrvnnError):
 
 
 class PluginError(CrvnnError):
-    """A plug-in is broken, misspelt, or clashes with another."""
+    """A plug-in is broken, misspelt, or clashes with another.
+
+    :param blamed: the sources of the plug-ins without which the error would not occur, if that is known.
+    """
+
+    def __init__(self, message: str, blamed: Iterable[Source] = ()) -> None:
+        super().__init__(message)
+        self.blamed = tuple(blamed)
 
 
 class MissingPluginError(CrvnnError):

@@ -34,10 +34,7 @@ class Session:
         """The plug-in manager."""
         from crvnn_core.host.manager import create_plugin_manager
 
-        host = create_plugin_manager(files=self.files)
-        for broken in host.broken:
-            click.echo(f"crvnn: warning: {broken}\n  The other plug-ins work.", err=True)
-        return host
+        return create_plugin_manager(files=self.files)
 
     @cached_property
     def catalog(self) -> Catalog:

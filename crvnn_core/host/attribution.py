@@ -66,11 +66,11 @@ class Attribution:
 
         @functools.wraps(function)
         def call() -> list[Any]:
-            with _naming(title):
+            with _naming(title, source):
                 returned = function()
                 records = _listed(returned)
             if records is None:
-                raise HookError(f"{title} returned {returned!r}, which is no list")
+                raise HookError(f"{title} returned {returned!r}, which is no list", [source])
             for record in records:
                 self._add(record, source)
             return records
@@ -84,14 +84,15 @@ class Attribution:
 
         @functools.wraps(function)
         def call() -> Generator[None, Any, list[list[Any]]]:
-            with _naming(title):
-                returned = yield from _one_yield(function(), title)
+            with _naming(title, source):
+                returned = yield from _one_yield(function(), title, source)
                 lists = _listed(returned)
                 found = [records for each in lists or [] if (records := _listed(each)) is not None]
             if lists is None or len(found) < len(lists):
                 raise HookError(
                     f"{title}, a wrapper, returned {returned!r}; it must return a list of lists of records, "
-                    "one for each plug-in, as it receives from 'yield'"
+                    "one for each plug-in, as it receives from 'yield'",
+                    [source],
                 )
             for record in (record for records in found for record in records):
                 if id(record) not in self._sources:
@@ -107,19 +108,19 @@ def _listed(returned: Any) -> list[Any] | None:
 
 
 @contextlib.contextmanager
-def _naming(title: str) -> Iterator[None]:
+def _naming(title: str, source: Source) -> Iterator[None]:
     """Turn whatever a plug-in raises into an error that begins with ``title``."""
     try:
         yield
     except HookError:  # of a plug-in that this one wraps
         raise
     except FAILURES as error:
-        raise HookError(f"{title} raised {raised_at(error)}") from error
+        raise HookError(f"{title} raised {raised_at(error)}", [source]) from error
 
 
-def _one_yield(generator: Generator[None, Any, Any], title: str) -> Generator[None, Any, Any]:
+def _one_yield(generator: Generator[None, Any, Any], title: str, source: Source) -> Generator[None, Any, Any]:
     """Run a hook wrapper as pluggy would, but name it if it does not yield exactly once."""
-    wrong = HookError(f"{title}, a wrapper, must yield exactly once")
+    wrong = HookError(f"{title}, a wrapper, must yield exactly once", [source])
     try:
         next(generator)
     except StopIteration:

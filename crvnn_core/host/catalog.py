@@ -65,14 +65,20 @@ class Catalog:
         """What is wrong with ``name``, and what exists."""
         return (
             f"no {slot} is called '{name}'.{nearest(name, self.components[slot])}",
-            f"Installed: {', '.join(self.components[slot])}. 'crvnn list {slot}' describes them.",
+            f"Installed: {', '.join(self.components[slot])}. 'crvnn list {slot}' describes them.{self._left_out()}",
         )
+
+    def _left_out(self) -> str:
+        """The plug-ins that might have offered a name that nothing has."""
+        names = " and ".join(f"'{broken.source.plugin}' ({broken.source})" for broken in self.broken)
+        return f" Left out, because of an error: {names}." if names else ""
 
     def preset(self, name: str) -> Preset:
         """The preset called ``name``."""
         if name not in self.presets:
             raise UnknownNameError(
-                f"no preset is called '{name}'.{nearest(name, self.presets)}\nInstalled: {', '.join(self.presets)}."
+                f"no preset is called '{name}'.{nearest(name, self.presets)}\n"
+                f"Installed: {', '.join(self.presets)}.{self._left_out()}"
             )
         return self.presets[name][0]
 
@@ -87,7 +93,16 @@ class Catalog:
 
 
 def read_catalog(host: Host) -> Catalog:
-    """Ask every plug-in what it offers. Two that offer one name, or one default, are an error that names both."""
+    """Ask every plug-in what it offers.
+
+    An installed plug-in whose hook fails, or that offers a name or default of the core's, is left out with a warning;
+    so are both of two that offer the same name, as neither has the better claim. For one that was asked for, as a
+    file or an object, it is an error.
+    """
+    return host.without_faulty(lambda: _read_catalog(host))
+
+
+def _read_catalog(host: Host) -> Catalog:
     components: dict[str, dict[str, Offer]] = {}
     for slot in SLOT_BY_NAME.values():
         found = _named(host, slot.hook, slot.name, Component)
@@ -111,7 +126,8 @@ def read_commands(host: Host, taken: Iterable[str]) -> dict[str, click.Command]:
     """
     import click
 
-    found = _named(host, "crvnn_commands", "command", click.Command, dict.fromkeys(taken, _core()))
+    owners = dict.fromkeys(taken, _core())
+    found = host.without_faulty(lambda: _named(host, "crvnn_commands", "command", click.Command, owners))
     return {name: command for name, (command, _) in found.items()}
 
 
@@ -120,7 +136,8 @@ def read_libraries(host: Host) -> list[Library]:
     from crvnn_core.engine.native import ENGINE
     from crvnn_core.kernels import Library
 
-    found = _named(host, "crvnn_kernels", "library of kernels", Library, {ENGINE.name: _core()})
+    owners = {ENGINE.name: _core()}
+    found = host.without_faulty(lambda: _named(host, "crvnn_kernels", "library of kernels", Library, owners))
     return [ENGINE, *(library for library, _ in found.values())]
 
 
@@ -141,7 +158,8 @@ def _named(
         if not isinstance(record, kind):
             raise PluginError(
                 f"{hook} of {source.title} returned {record!r}; "
-                f"it must return an iterable of {kind.__name__} records"
+                f"it must return an iterable of {kind.__name__} records",
+                [source],
             )
         name = str(record.name)  # type: ignore[attr-defined]
         if name in owners:
@@ -153,11 +171,18 @@ def _named(
 
 def _clash(what: str, name: str, first: Source, second: Source) -> PluginError:
     if first == second:
-        return PluginError(f"{first.title} offers the {what} '{name}' twice")
+        return PluginError(f"{first.title} offers the {what} '{name}' twice", [first])
     return PluginError(
         f"two plug-ins offer a {what} called '{name}': '{first.plugin}' ({first}) and "
-        f"'{second.plugin}' ({second}). Rename one of them, or uninstall its package."
+        f"'{second.plugin}' ({second}). Rename one of them, or uninstall its package.",
+        _blamed(first, second),
     )
+
+
+def _blamed(*sources: Source) -> list[Source]:
+    """Who is to blame for a clash: those beside the core, whose own plug-ins come first."""
+    core = _core().package
+    return [source for source in sources if source.package != core]
 
 
 def _check_default(what: str, found: dict[str, tuple[Any, Source]]) -> None:
@@ -166,5 +191,6 @@ def _check_default(what: str, found: dict[str, tuple[Any, Source]]) -> None:
     if len(claims) > 1:
         raise PluginError(
             f"there can be one default {what}, but {' and '.join(claims)} have 'default=True'. "
-            "Remove it from all but one, or uninstall a package."
+            "Remove it from all but one, or uninstall a package.",
+            _blamed(*(source for record, source in found.values() if record.default)),
         )

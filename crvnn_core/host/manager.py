@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pluggy
 from attrs import frozen
 
-from crvnn_core.errors import FAILURES, PluginError, nearest, raised_at
+from crvnn_core.errors import FAILURES, CrvnnWarning, PluginError, nearest, raised_at
 from crvnn_core.host import hooks
 from crvnn_core.host.attribution import Attribution, Source
+
+_R = TypeVar("_R")
+_UNKNOWN = "an unknown package"
 
 
 @frozen
 class BrokenPlugin:
-    """A plug-in that could not be imported, and why."""
+    """An installed plug-in that is left out, and why."""
 
     source: Source
     reason: str
+    what: str = "is left out"
 
     def __str__(self) -> str:
-        return f"plug-in '{self.source.plugin}' of {self.source} could not be imported: {self.reason}"
+        return f"plug-in '{self.source.plugin}' of {self.source} {self.what}: {self.reason}"
+
+    @property
+    def removal(self) -> str:
+        """How to be rid of it."""
+        package = self.source.package
+        return "remove it" if package == _UNKNOWN else f"remove it with 'pip uninstall {package}'"
 
 
 class Host(pluggy.PluginManager):
-    """A pluggy manager that knows which package each record came from, and which plug-ins failed to import.
+    """A pluggy manager that knows which package each record came from, and which plug-ins had to be left out.
 
     Hooks are called through pluggy: wrappers, ``tryfirst``, ``trylast`` and call monitoring work as its
     documentation says.
@@ -41,6 +53,7 @@ class Host(pluggy.PluginManager):
         self.add_hookspecs(hooks)
         self.broken: list[BrokenPlugin] = []
         self.files: list[Path] = []  # plug-ins that are single files
+        self.installed: dict[Source, object] = {}  # those found by entry points
         self._attribution = Attribution()
 
     def admit(self, plugin: object, source: Source) -> None:
@@ -49,7 +62,10 @@ class Host(pluggy.PluginManager):
         name = f"{source.plugin} of {source.package}"  # two packages may give their plug-ins the same name
         try:
             self.register(plugin, name=name)
-        except (ValueError, pluggy.PluginValidationError) as error:
+        except pluggy.PluginValidationError as error:
+            self.unregister(name=name)  # pluggy registers the hooks before the wrong one
+            raise PluginError(f"{source.title} cannot be registered: {error}") from error
+        except ValueError as error:
             raise PluginError(f"{source.title} cannot be registered: {error}") from error
         for hook in self.get_hookcallers(plugin) or ():
             for implementation in hook.get_hookimpls():
@@ -64,8 +80,35 @@ class Host(pluggy.PluginManager):
     def offers(self, hook: str) -> list[tuple[Source, Any]]:
         """Call ``hook``: every record that plug-ins returned, each with the plug-in that made it."""
         self._attribution.clear()
-        returned: list[list[Any]] = getattr(self.hook, hook)()
+        with _printing_to_stderr():
+            returned: list[list[Any]] = getattr(self.hook, hook)()
         return [(self._attribution.source_of(record), record) for records in returned for record in records]
+
+    def leave_out(self, broken: BrokenPlugin) -> None:
+        """Do without an installed plug-in, with a warning."""
+        plugin = self.installed.pop(broken.source, None)
+        if plugin is not None:
+            self.unregister(plugin)
+        self.broken.append(broken)
+        warnings.warn(
+            f"{broken}\n  The other plug-ins work. Repair it, or {broken.removal}.",
+            CrvnnWarning,
+            stacklevel=2,
+        )
+
+    def without_faulty(self, read: Callable[[], _R]) -> _R:
+        """What ``read`` returns once the installed plug-ins that it fails for are left out.
+
+        A plug-in that was asked for, as a file or an object, is not left out: its error is raised.
+        """
+        while True:
+            try:
+                return read()
+            except PluginError as error:
+                if not error.blamed or any(source not in self.installed for source in error.blamed):
+                    raise
+                for source in error.blamed:
+                    self.leave_out(BrokenPlugin(source, str(error)))
 
 
 def create_plugin_manager(*plugins: object, entry_points: bool = True, files: Iterable[Path] = ()) -> Host:
@@ -92,14 +135,26 @@ def _installed() -> Iterable[EntryPoint]:
 
 
 def _admit_installed(host: Host, entry: EntryPoint) -> None:
-    package = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown package", "")
+    """Register an installed plug-in. An error in one must not disable the others."""
+    package = (entry.dist.name, entry.dist.version) if entry.dist else (_UNKNOWN, "")
     source = Source(entry.name, *package)
     try:
-        plugin = entry.load()
-    except FAILURES as error:  # an error in one plug-in must not disable the others
-        host.broken.append(BrokenPlugin(source, raised_at(error)))
+        with _printing_to_stderr():
+            plugin = entry.load()
+    except FAILURES as error:
+        host.leave_out(BrokenPlugin(source, raised_at(error), "could not be imported"))
         return
-    host.admit(plugin, source)
+    try:
+        host.admit(plugin, source)
+    except PluginError as error:
+        host.leave_out(BrokenPlugin(source, str(error)))
+    else:
+        host.installed[source] = plugin
+
+
+def _printing_to_stderr() -> contextlib.AbstractContextManager[object]:
+    """Redirect what plug-ins print: standard output is for results, which may be read by machines."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def _import_file(path: Path) -> object:
@@ -111,7 +166,8 @@ def _import_file(path: Path) -> object:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
-        spec.loader.exec_module(module)
+        with _printing_to_stderr():
+            spec.loader.exec_module(module)
     except FAILURES as error:
         del sys.modules[spec.name]
         raise PluginError(f"--plugin {path}: the file could not be imported: {raised_at(error)}") from error

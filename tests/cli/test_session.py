@@ -95,6 +95,7 @@ def test_the_whole_traceback_is_there_for_the_asking(tmp_path):
     )
 
 
+@pytest.mark.filterwarnings("default::crvnn_core.errors.CrvnnWarning")
 def test_a_broken_installed_plug_in_is_a_warning_and_the_others_work(monkeypatch):
     from importlib.metadata import EntryPoint
 

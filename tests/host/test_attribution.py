@@ -34,12 +34,13 @@ def test_a_hook_that_raises_is_named_with_its_plug_in_and_package(install, lazil
         "tiny-plugin", plugin("tiny_module", crvnn_cells=later if lazily else at_once), "tiny-package", "2.5"
     )
     with pytest.raises(PluginError) as caught:
-        read_catalog(create_plugin_manager())
+        create_plugin_manager().offers("crvnn_cells")
     assert "crvnn_cells of plug-in 'tiny-plugin' (tiny-package 2.5) raised RuntimeError: out of luck" in str(
         caught.value
     )
     assert "host/test_attribution.py:" in str(caught.value)
     assert isinstance(caught.value.__cause__, RuntimeError)
+    assert [source.plugin for source in caught.value.blamed] == ["tiny-plugin"]
 
 
 @pytest.mark.parametrize("returned", [None, 3, CELL])

@@ -14,6 +14,7 @@ from crvnn_core import (
     read_catalog,
 )
 from crvnn_core.engine.native import ENGINE
+from crvnn_core.errors import CrvnnWarning
 from crvnn_core.host.catalog import read_commands, read_libraries
 from crvnn_core.kernels import Library
 from stub_plugins import CELL, plugin
@@ -46,15 +47,80 @@ def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(
         ("crvnn_commands", click.Command("tiny"), "a command called 'tiny'"),
     ],
 )
-def test_two_plug_ins_offering_one_name_are_both_named_in_the_error(install, hook, record, what):
+def test_two_plug_ins_offering_one_name_are_both_named_and_left_out(install, hook, record, what):
     install("one", plugin("first_module", **{hook: [record]}), "first-package", "1.1")
     install("two", plugin("second_module", **{hook: [record]}), "second-package", "2.2")
+    install("other", plugin("other_module", crvnn_scorers=[CELL]), "other-package")
     manager = create_plugin_manager()
-    with pytest.raises(PluginError) as caught:
+    with pytest.warns(CrvnnWarning) as caught:
         read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
-    assert what in str(caught.value)
-    assert "'one' (first-package 1.1)" in str(caught.value)
-    assert "'two' (second-package 2.2)" in str(caught.value)
+    second, first = (str(warning.message) for warning in caught)
+    for message in (first, second):
+        assert what in message
+        assert "'one' (first-package 1.1)" in message
+        assert "'two' (second-package 2.2)" in message
+    assert "pip uninstall first-package" in first
+    assert "pip uninstall second-package" in second
+    catalog = read_catalog(manager)
+    assert "tiny" in catalog.components["scorer"]
+    assert [broken.source.plugin for broken in catalog.broken] == ["two", "one"]
+
+
+def failing():
+    raise RuntimeError("out of luck")
+
+
+def wrapping():
+    yield
+    raise RuntimeError("out of luck")
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        failing,
+        hookimpl(wrapper=True)(wrapping),
+        lambda: 3,
+        lambda: ["no component"],
+        lambda: [CELL, CELL],
+        lambda: exit(0),
+    ],
+    ids=["raises", "raises in a wrapper", "returns no list", "returns no records", "offers twice", "exits"],
+)
+def test_an_installed_plug_in_whose_hook_fails_is_left_out_and_named_where_it_is_missed(install, hook):
+    install("bad", plugin("bad_module", crvnn_cells=hook), "bad-package", "0.3")
+    install("good", plugin("good_module", crvnn_cells=[Component("mine", dict)]), "good-package")
+    with pytest.warns(
+        CrvnnWarning, match=r"(?s)'bad' of bad-package 0.3 is left out: .*pip uninstall bad-pa"
+    ):
+        catalog = read_catalog(create_plugin_manager())
+    assert list(catalog.components["cell"]) == ["mine"]
+    with pytest.raises(UnknownNameError, match=r"Left out, because of an error: 'bad' \(bad-package 0.3\)\."):
+        catalog.find("cell", "tiny")
+
+
+def test_a_plug_in_that_takes_a_name_or_the_default_of_the_core_is_left_out(install):
+    own = Component("tiny", dict, default=True)
+    install("z-builtin", plugin("builtin_module", crvnn_tasks=[own]), "crvnn")
+    install("a-name", plugin("name_module", crvnn_tasks=[Component("tiny", list)]), "name-package")
+    other = Component("other", dict, default=True)
+    install("default", plugin("default_module", crvnn_tasks=[other]), "default-package")
+    with pytest.warns(CrvnnWarning, match=r"pip uninstall (name|default)-package"):
+        catalog = read_catalog(create_plugin_manager())
+    assert [offer.component for offer in catalog.components["task"].values()] == [own]
+
+
+def test_a_file_that_clashes_with_an_installed_plug_in_is_an_error(install, tmp_path):
+    install("one", plugin("first_module", crvnn_cells=[CELL]), "first-package", "1.1")
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from crvnn_core import Component, hookimpl\n@hookimpl\ndef crvnn_cells():\n"
+        "    return [Component('tiny', dict)]\n"
+    )
+    host = create_plugin_manager(files=[path])
+    with pytest.raises(PluginError, match=r"a cell called 'tiny': .*mine.py.*first-package 1.1"):
+        read_catalog(host)
+    assert host.broken == []
 
 
 def test_models_are_found_by_name_with_the_plug_in_that_offers_them(install):
@@ -149,15 +215,17 @@ def test_without_plug_ins_there_are_no_defaults():
         ("crvnn_presets", "preset", Preset),
     ],
 )
-def test_two_plug_ins_with_one_default_are_both_named_in_the_error(install, hook, what, kind):
+def test_two_plug_ins_with_one_default_are_both_named_and_left_out(install, hook, what, kind):
     first, second = kind("tiny", dict, default=True), kind("small", dict, default=True)
     install("one", plugin("first_module", **{hook: [first]}), "first-package", "1.1")
     install("two", plugin("second_module", **{hook: [second]}), "second-package", "2.2")
-    with pytest.raises(PluginError) as caught:
-        read_catalog(create_plugin_manager())
-    assert f"there can be one default {what}, but" in str(caught.value)
-    assert "'tiny' of plug-in 'one' (first-package 1.1)" in str(caught.value)
-    assert "'small' of plug-in 'two' (second-package 2.2)" in str(caught.value)
+    with pytest.warns(CrvnnWarning) as caught:
+        catalog = read_catalog(create_plugin_manager())
+    for message in (str(warning.message) for warning in caught):
+        assert f"there can be one default {what}, but" in message
+        assert "'tiny' of plug-in 'one' (first-package 1.1)" in message
+        assert "'small' of plug-in 'two' (second-package 2.2)" in message
+    assert [broken.source.plugin for broken in catalog.broken] == ["two", "one"]
 
 
 def test_several_observers_may_be_defaults():

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from crvnn_core import Component, PluginError, create_plugin_manager, hookimpl, read_catalog
+from crvnn_core.errors import CrvnnWarning
 from crvnn_core.host import manager as host
 from stub_plugins import CELL, plugin
 
@@ -38,7 +39,9 @@ def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_work(install,
     install("absent", "there_is_no_such_module", "absent-package", "0.3")
     install("raising", "raising_module_of_a_test", "raising-package", "0.4")
     install("tiny-plugin", plugin("tiny_module", crvnn_cells=[CELL]), "tiny-package")
-    catalog = read_catalog(create_plugin_manager())
+    with pytest.warns(CrvnnWarning, match="pip uninstall (absent|raising)-package") as warned:
+        catalog = read_catalog(create_plugin_manager())
+    assert len(warned) == 2
     assert "tiny" in catalog.components["cell"]
     absent, raising = map(str, catalog.broken)
     assert "plug-in 'absent' of absent-package 0.3 could not be imported" in absent
@@ -50,7 +53,8 @@ def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_work(install,
 
 def test_a_plug_in_without_a_package_is_still_named(install, monkeypatch):
     monkeypatch.setattr(host, "_installed", lambda: [EntryPoint("lost", "there_is_no_such_module", "crvnn")])
-    (broken,) = create_plugin_manager().broken
+    with pytest.warns(CrvnnWarning, match=r"'lost' of an unknown package"):
+        (broken,) = create_plugin_manager().broken
     assert (broken.source.plugin, str(broken.source)) == ("lost", "an unknown package")
 
 
@@ -72,11 +76,31 @@ def test_registering_one_plug_in_twice_is_an_error_that_names_it():
 
 def test_a_misspelt_hook_is_an_error_that_names_the_nearest(install):
     install("tiny-plugin", plugin("tiny_module", crvnn_cels=[CELL]), "tiny-package", "2.5")
-    with pytest.raises(PluginError) as caught:
+    with pytest.warns(CrvnnWarning) as caught:
         create_plugin_manager()
-    assert "plug-in 'tiny-plugin' (tiny-package 2.5): there is no hook 'crvnn_cels'." in str(caught.value)
-    assert "Did you mean 'crvnn_cells'?" in str(caught.value)
-    assert "crvnn_presets" in str(caught.value)
+    message = str(caught.pop().message)
+    assert "plug-in 'tiny-plugin' (tiny-package 2.5): there is no hook 'crvnn_cels'." in message
+    assert "Did you mean 'crvnn_cells'?" in message
+    assert "crvnn_presets" in message
+
+
+def test_a_plug_in_that_was_refused_halfway_leaves_no_hook_behind(install):
+    wrong = plugin("wrong_module", crvnn_cells=[CELL], crvnn_scorers=lambda unwanted: [])
+    install("wrong", wrong, "wrong-package")
+    with pytest.warns(CrvnnWarning, match=r"(?s)'wrong' of wrong-package 1.0 is left out: .*unwanted"):
+        host = create_plugin_manager()
+    assert host.get_plugins() == set()
+    assert "tiny" not in read_catalog(host).components["cell"]
+
+
+def test_what_plug_ins_print_while_they_load_goes_to_stderr(install, tmp_path, monkeypatch, capsys):
+    (tmp_path / "loud_module_of_a_test.py").write_text(GOOD_FILE + "print('on import')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    install("loud", "loud_module_of_a_test", "loud-package")
+    path = tmp_path / "loud_file.py"
+    path.write_text(GOOD_FILE.replace("return", "print('in a hook'); return").replace("tiny", "other"))
+    read_catalog(create_plugin_manager(files=[path]))
+    assert capsys.readouterr() == ("", "on import\nin a hook\n")
 
 
 def test_a_hook_without_its_marker_is_an_error():
@@ -188,7 +212,8 @@ def test_a_plug_in_that_leaves_the_program_is_named_and_not_fatal(monkeypatch):
             raise SystemExit(3)
 
     monkeypatch.setattr("crvnn_core.host.manager._installed", lambda: [Entry()])
-    host = create_plugin_manager()
+    with pytest.warns(CrvnnWarning, match="quit-cell"):
+        host = create_plugin_manager()
     assert str(host.broken[0]).startswith(
         "plug-in 'quitter' of quit-cell 1.0 could not be imported: SystemExit: 3"
     )

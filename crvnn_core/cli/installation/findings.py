@@ -98,7 +98,7 @@ def plugins(session: Session) -> Iterator[Finding]:
             "plug-ins",
             "problem",
             f"{broken.source} could not be loaded: {broken.reason}",
-            "repair or uninstall it; everything else works without it",
+            f"repair it, or {broken.removal}; everything else works without it",
         )
 
 

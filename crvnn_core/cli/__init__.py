@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from crvnn_core.cli.session import Session, plugin_option
-from crvnn_core.errors import CrvnnError, CrvnnWarning, MissingPluginError, PluginError, nearest
+from crvnn_core.errors import FAILURES, CrvnnError, CrvnnWarning, MissingPluginError, PluginError, nearest
 from crvnn_core.host.slots import SLOTS
 
 _COMMANDS = {
@@ -53,6 +53,16 @@ class CrvnnGroup(click.Group):
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"No such command '{args[0]}'.{nearest(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (CrvnnError, click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except FAILURES as error:
+            if found := ctx.ensure_object(Session).fault(error):
+                raise found from error
+            raise
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -15,6 +15,7 @@ import click
 from crvnn_core.progress import counting as counting  # for commands
 
 if TYPE_CHECKING:
+    from crvnn_core.errors import PluginError
     from crvnn_core.host.catalog import Catalog
     from crvnn_core.host.manager import Host
     from crvnn_core.inference.trained import Trained
@@ -50,6 +51,12 @@ class Session:
         trained = load(run, self.catalog, sets)
         announce_seed(run, trained)
         return trained
+
+    def fault(self, error: BaseException) -> PluginError | None:
+        """The error that names the component of a plug-in which raised ``error``, if one did."""
+        from crvnn_core.host.faults import fault
+
+        return fault(error, self.catalog) if "catalog" in self.__dict__ else None
 
     def commands(self, taken: Iterable[str]) -> dict[str, click.Command]:
         """The commands of the plug-ins."""

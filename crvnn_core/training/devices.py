@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -64,6 +65,10 @@ def read_by_first(fabric: Fabric, read: Callable[[], dict[str, Any]]) -> dict[st
     return found
 
 
+#: Seconds that a second SIGINT or SIGTERM leaves for closing files and telling observers.
+GRACE = 5.0
+
+
 class Interruption:
     """Whether SIGINT or SIGTERM has asked training to stop."""
 
@@ -81,7 +86,8 @@ class Interruption:
     def deferred(self) -> Iterator[None]:
         """Within this context the first SIGINT or SIGTERM only sets ``requested``; the second raises KeyboardInterrupt.
 
-        Outside the main thread, where Python delivers no signals, nothing changes.
+        If the context has not been left ``GRACE`` seconds later, because the step hangs outside Python or catches
+        everything, the process ends. Outside the main thread, where Python delivers no signals, nothing changes.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -95,7 +101,39 @@ class Interruption:
 
         before = {which: signal.signal(which, request) for which in (signal.SIGINT, signal.SIGTERM)}
         try:
-            yield
+            with _ending_at_the_second():
+                yield
         finally:
             for which, handler in before.items():
                 signal.signal(which, handler)
+
+
+@contextlib.contextmanager
+def _ending_at_the_second() -> Iterator[None]:
+    """End the process if this context lasts ``GRACE`` seconds after a second SIGINT or SIGTERM.
+
+    A thread counts the signals, which Python writes to a socket even while the main thread runs no Python code.
+    """
+    left = threading.Event()
+    reading, writing = socket.socketpair()
+    writing.setblocking(False)
+    before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+
+    def count() -> None:
+        received = 0
+        while numbers := reading.recv(1):
+            received += numbers[0] in (signal.SIGINT, signal.SIGTERM)
+            if received == 2 and not left.wait(GRACE):
+                print("crvnn: the step does not stop, so the process ends", file=sys.stderr, flush=True)
+                os._exit(128 + numbers[0])
+
+    thread = threading.Thread(target=count, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        left.set()
+        signal.set_wakeup_fd(before)
+        writing.close()  # ends the thread
+        thread.join()
+        reading.close()

@@ -14,6 +14,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, PluginError
+from crvnn_core.host.faults import refusing_exit
 from crvnn_core.inference.model import Model
 from crvnn_core.inference.weights import begin_with, load_weights
 from crvnn_core.interfaces import Example, Observer, set_progress
@@ -64,7 +65,7 @@ def train(
     """
     fabric = fabric or launched(assembly.spec.training)
     run = RunDirectory(out) if out is not None else None
-    with contextlib.ExitStack() as stack:
+    with refusing_exit(assembly.catalog), contextlib.ExitStack() as stack:
         if run is not None and fabric.is_global_zero:
             stack.enter_context(run.lock(create=not resume))
             if not resume:
@@ -128,8 +129,7 @@ class Trainer:
         self._prepare_data()
         try:
             where = self.directory.path if self.directory else None
-            facts = starting_facts(self.assembly, self.position, where)
-            self.observers.start(self.position.total, facts)
+            self.observers.start(self.position.total, starting_facts(self.assembly, self.position, where))
             new = bool(self.assembly.stages) and self.position.step == 0
             self._announce(*notes, *([announcement(self.assembly.spec, 0)] if new else []))
             with self.interruption.deferred() if self.directory else contextlib.nullcontext():

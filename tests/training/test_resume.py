@@ -1,6 +1,8 @@
 """Resuming: training that was stopped at any moment ends as if it never had been."""
 
+import contextlib
 import json
+import os
 import random
 import signal
 import time
@@ -10,7 +12,7 @@ import pytest
 
 from crvnn_core import Result, Score, train
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.training import checkpoint
+from crvnn_core.training import checkpoint, devices
 from crvnn_core.training import trainer as training
 from small import (
     PLUGIN,
@@ -199,6 +201,32 @@ def test_a_second_interruption_does_not_wait(uninterrupted, tmp_path):
     assert assembly.observers[-2].kinds[-1] == "finished"
     train(variant(*UNEVEN), tmp_path / "run", resume=True)
     assert_same_run(tmp_path / "run", uninterrupted)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_step_that_hangs_is_ended_by_the_second_interruption(number, monkeypatch, capsys):
+    ended = []
+    monkeypatch.setattr(devices, "GRACE", 0.05)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    with devices.Interruption().deferred():
+        for _ in range(2):  # a step that catches everything
+            with contextlib.suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), number)
+        deadline = time.monotonic() + 10
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert ended == [128 + number]
+    assert "crvnn: the step does not stop, so the process ends" in capsys.readouterr().err
+
+
+def test_an_interruption_that_stops_the_step_does_not_end_the_process(monkeypatch):
+    ended = []
+    monkeypatch.setattr(devices, "GRACE", 0.05)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    with pytest.raises(KeyboardInterrupt), devices.Interruption().deferred():
+        list(map(os.kill, [os.getpid()] * 2, [signal.SIGTERM] * 2))
+    time.sleep(0.1)
+    assert ended == []
 
 
 def test_without_a_directory_an_interruption_ends_training_at_once():

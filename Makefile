@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint fix docs notebooks docs-site screenshots clean
+.PHONY: help setup demo test test-slow test-load lint fix docs notebooks docs-site screenshots clean
 
 help:  ## list these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ test: $(READY)  ## run the tests (a few minutes); browser tests need Chromium
 
 test-slow: $(READY)  ## run the tests that take minutes each
 	@$(BIN)/python -m pytest -m slow
+
+test-load: $(READY)  ## send ten heavy requests, small and malformed ones to the explorer, and print figures
+	@$(BIN)/python -m pytest -m slow -s tests/explorer/test_load.py
 
 lint: $(READY)  ## check formatting, style and types
 	@$(BIN)/ruff format --check .

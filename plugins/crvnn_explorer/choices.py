@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from crvnn_core import Catalog, CrvnnError
+from crvnn_core import Catalog, CrvnnError, InputError
 from crvnn_core.annotations import bare, ranges
 from crvnn_core.host.catalog import Offer
 from crvnn_core.host.description import describe
+from crvnn_core.spec import ModelSpec
 from crvnn_core.spec.reader import settings_of
 
 _KINDS = {bool: "flag", int: "whole", float: "number", str: "text"}
@@ -24,6 +26,26 @@ def choices(catalog: Catalog, slot: str) -> list[dict[str, Any]]:
             continue
         found.append({"name": name, "summary": offer.component.summary, "settings": settings})
     return found
+
+
+def expect_offered(
+    catalog: Catalog,
+    model: ModelSpec,
+    parts: Mapping[str, str],
+    settings: Iterable[tuple[str, str, Any]],
+) -> None:
+    """Refuse settings that components do not declare live; those that do not exist are left to ``exchange_parts``."""
+    for slot, key, _ in settings:
+        part = getattr(model, slot, None)
+        offer = catalog.components.get(slot, {}).get(parts.get(slot, getattr(part, "name", "")))
+        if offer is None or key not in settings_of(offer):
+            continue
+        live = getattr(offer.component.load(), "live_settings", None)
+        if live is not None and key not in live:
+            can = f"those that can: {', '.join(live)}" if live else "none of its settings can"
+            raise InputError(
+                f"'{key}' of {slot} '{offer.component.name}' cannot change after training; {can}"
+            )
 
 
 def _settings(catalog: Catalog, offer: Offer) -> list[dict[str, Any]]:

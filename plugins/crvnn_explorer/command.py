@@ -35,10 +35,20 @@ _NEARBY = 50  # ports that are tried for a proposal
     show_default=True,
     help="The address to listen on. The default can be reached from this machine only.",
 )
+@click.option(
+    "--allowed-host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Another host name in the page's address, as of a proxy; may be repeated. Other names than these, "
+    "--host and those of this machine are refused.",
+)
 @click.option("--open/--no-open", "show", default=True, show_default=True, help="Open the page in a browser.")
 @plugin_option
 @pass_session
-def explore(session: Session, runs: tuple[str, ...], port: int, host: str, show: bool) -> None:
+def explore(
+    session: Session, runs: tuple[str, ...], port: int, host: str, names: tuple[str, ...], show: bool
+) -> None:
     """Inspect the models in the directories RUN (or installed ones, by name) on a page in your browser.
 
     Type a text and see the answer, the tree, and every step of the recursion; put two models side by side, or one
@@ -57,7 +67,7 @@ def explore(session: Session, runs: tuple[str, ...], port: int, host: str, show:
         explorer = Explorer.load(dict.fromkeys(runs), session.catalog)
         for run, trained in explorer.runs.items():
             announce_seed(run, trained)
-        _serve(explorer, sock, host, show)
+        _serve(explorer, sock, host, names, show)
 
 
 def _expect_extra() -> None:
@@ -108,11 +118,16 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
 
 
-def _serve(explorer: Explorer, sock: socket.socket, host: str, show: bool) -> None:
-    import uvicorn
+def _serve(explorer: Explorer, sock: socket.socket, host: str, names: tuple[str, ...], show: bool) -> None:
+    import torch
 
-    from crvnn_explorer.server import LOOPBACK_NAMES, create_app
+    from crvnn_explorer.connections import server_of
+    from crvnn_explorer.guard import hosts_of
+    from crvnn_explorer.server import create_app
 
+    torch.set_num_threads(
+        1
+    )  # texts are short: more threads would gain little, and wait for each other on busy cores
     bound, port = sock.getsockname()[:2]
     local = ip_address(bound.partition("%")[0]).is_loopback
     address = page_address(host, port)
@@ -126,10 +141,9 @@ def _serve(explorer: Explorer, sock: socket.socket, host: str, show: bool) -> No
         import webbrowser
 
         webbrowser.open(address)  # the socket listens already: the browser waits for the first answer
-    app = create_app(explorer, LOOPBACK_NAMES | {host.lower()} if local else None)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
+    app = create_app(explorer, hosts_of(host, bound, names))
     try:
-        uvicorn.Server(config).run(sockets=[sock])
+        server_of(app).run(sockets=[sock])
     except KeyboardInterrupt:  # uvicorn passes it on after it has ended
         click.echo("")
 

@@ -1,65 +1,102 @@
-"""The models behind the page: loaded once, their parts exchanged on request, queried one at a time."""
+"""The models behind the page: loaded once, their parts exchanged on request."""
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from crvnn_core import Catalog, CrvnnError, InputError, Trained, load
 from crvnn_core.errors import UnknownNameError, nearest
 from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.gold import read_gold
 from crvnn_core.inference.inspection import Inspection, inspect, neighbours
+from crvnn_core.inference.model import Model
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.inference.texts import Text
 from crvnn_core.palette import RUNS
 from crvnn_core.spec import PartSpec
 from crvnn_core.training.data import split_examples
-from crvnn_explorer.choices import choices
+from crvnn_explorer.cache import Cache
+from crvnn_explorer.choices import choices, expect_offered
 from crvnn_explorer.request import Query
 
 #: Tokens of a sequence at most: the weights of neighbours are n x n numbers at every step.
 MOST_TOKENS = 200
 #: Steps of a recursion at most; without extra steps no text needs more than its tokens.
 MOST_STEPS = 2 * MOST_TOKENS
+#: The largest whole number of a setting, such as a window or a beam: time and memory grow with them.
+MOST_WHOLE = MOST_STEPS
 _SAMPLE, _SHORT = 300, 24  # examples that are read to find some to show, and their tokens at most
 _LONG_ENOUGH = 7  # tokens: shorter examples are shown last, since they have little structure
 _KEPT = 24  # models with exchanged parts, and inspections
+_KEPT_NUMBERS = 1_000_000  # of all inspections together: about 32 MB
 _FAINT = 0.005  # neighbours of less weight are not shown
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @define(eq=False)
 class Explorer:
-    """Trained models by the name under which the user gave them."""
+    """Trained models by the name under which the user gave them. One query at a time: see ``twin``."""
 
     runs: dict[str, Trained]
     catalog: Catalog
-    _exchanged: dict[Any, Trained] = field(factory=dict, init=False)
-    _inspections: dict[Query, Inspection] = field(factory=dict, init=False)
-    _examples: dict[str, list[dict[str, Any]]] = field(factory=dict, init=False)
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)  # one query at a time
+    _inspections: Cache[Query, Inspection] = field(
+        factory=lambda: Cache(_KEPT, _KEPT_NUMBERS, _numbers), kw_only=True
+    )
+    _examples: dict[str, list[dict[str, Any]]] = field(factory=dict, kw_only=True)
+    _exchanged: Cache[Any, Trained] = field(factory=lambda: Cache(_KEPT), init=False)
+    _description: dict[str, Any] | None = field(default=None, init=False)
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)
 
     @classmethod
     def load(cls, runs: Iterable[str], catalog: Catalog) -> Explorer:
         """The models in these run directories, or installed under these names."""
         return cls({run: load(run, catalog) for run in runs}, catalog)
 
+    def twin(self) -> Explorer:
+        """An explorer for another thread: with the same weights and results, but modules of its own.
+
+        What a module keeps in its attributes during a forward pass is thus no other thread's.
+        """
+        try:
+            runs = {
+                name: evolve(trained, model=_copied(trained.model)) for name, trained in self.runs.items()
+            }
+        except Exception:  # a plug-in's module that cannot be copied: then the lock makes threads wait
+            return self
+        return Explorer(runs, self.catalog, inspections=self._inspections, examples=self._examples)
+
     def describe(self) -> dict[str, Any]:
         """Everything that the page offers."""
         with self._lock:
-            return {
-                "limit": MOST_TOKENS,
-                "colours": RUNS,
-                "models": [self._model(name, trained) for name, trained in self.runs.items()],
-                "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
-            }
+            if self._description is None:
+                self._description = {
+                    "limit": MOST_TOKENS,
+                    "colours": RUNS,
+                    "models": [self._model(name, trained) for name, trained in self.runs.items()],
+                    "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
+                }
+            return self._description
+
+    def cost(self, query: Query) -> int:
+        """What a query is estimated to cost, in tokens times steps; 0 if its answer is known.
+
+        An error if it cannot be answered.
+        """
+        if self._inspections.get(query) is not None:
+            return 0
+        with self._lock:
+            trained = self._model_for(query)
+            lengths = _checked_lengths(trained, query)
+            steps = [trained.model.encoder.step_limit(length) for length in lengths]
+        return sum(
+            length * (length if limit is None else limit)
+            for length, limit in zip(lengths, steps, strict=True)
+        )
 
     def _model(self, name: str, trained: Trained) -> dict[str, Any]:
         model = trained.spec.model
@@ -98,6 +135,11 @@ class Explorer:
             left, right = neighbours(self._model_for(query), exists, hard=query.hard)
         return {"left": [_strong(row) for row in left], "right": [_strong(row) for row in right]}
 
+    def has_examples(self, name: str) -> bool:
+        """Whether examples of a run have been read already, which may take a while."""
+        self._find(name)
+        return name in self._examples
+
     def example(self, name: str, number: int) -> dict[str, Any]:
         """A short example of the task and its label; none where the task's data is not on this machine."""
         with self._lock:
@@ -116,17 +158,36 @@ class Explorer:
 
     def _model_for(self, query: Query) -> Trained:
         key = (query.model, query.parts, query.sets)
-        if key not in self._exchanged:
-            found = exchange_parts(self._find(query.model), self.catalog, dict(query.parts), query.sets)
-            _keep(self._exchanged, key, found)
-        return self._exchanged[key]
+        found = self._exchanged.get(key)
+        if found is not None:
+            return found
+        trained, parts = self._find(query.model), dict(query.parts)
+        expect_offered(self.catalog, trained.spec.model, parts, query.settings)
+        return self._exchanged.keep(key, exchange_parts(trained, self.catalog, parts, query.sets))
 
     def _inspection(self, query: Query) -> Inspection:
-        if query not in self._inspections:
-            trained = self._model_for(query)
-            text = _checked(trained, query.texts)
-            _keep(self._inspections, query, inspect(trained, text, hard=query.hard))
-        return self._inspections[query]
+        found = self._inspections.get(query)
+        if found is not None:
+            return found
+        trained = self._model_for(query)
+        _checked_lengths(trained, query)
+        found = inspect(trained, _question(query.texts), hard=query.hard)
+        return self._inspections.keep(query, found)
+
+
+def _copied(model: Model) -> Model:
+    """A model whose modules are copies; weights, vocabulary and data are shared."""
+    shared = (*model.parameters(), *model.buffers(), model.vocabulary, model.tree_source)
+    return copy.deepcopy(model, {id(each): each for each in shared})
+
+
+def _numbers(inspection: Inspection) -> int:
+    """How many numbers an inspection holds."""
+    return sum(
+        len(rows) * len(sequence.tokens)
+        for sequence in inspection.sequences
+        for rows in (sequence.exists, sequence.compose)
+    )
 
 
 def _settings(part: PartSpec) -> dict[str, Any]:
@@ -139,9 +200,9 @@ def _question(texts: tuple[str, ...]) -> Text:
     return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
 
-def _checked(trained: Trained, texts: tuple[str, ...]) -> Text:
-    """The texts as ``Trained.question`` takes them; an error if their number is wrong, or one is too long."""
-    arity = trained.task.arity
+def _checked_lengths(trained: Trained, query: Query) -> list[int]:
+    """How many tokens each text has; an error if the number of texts is wrong, or a text or a setting is too large."""
+    arity, texts = trained.task.arity, query.texts
     if len(texts) != arity:
         wanted = "one text" if arity == 1 else "two texts"
         raise InputError(f"the task '{trained.spec.task.name}' asks for {wanted}, not for {len(texts)}")
@@ -149,12 +210,11 @@ def _checked(trained: Trained, texts: tuple[str, ...]) -> Text:
         if not text.strip():
             which = ("first ", "second ")[number] if arity == 2 else ""
             raise InputError(f"the {which}text is empty: type something to see what the model makes of it")
-    question = _question(texts)
     try:
-        sequences = trained.question(question).sequences
+        lengths = [len(sequence) for sequence in trained.question(_question(texts)).sequences]
     except InputError as error:
         raise InputError(str(error).removeprefix("text 1: ")) from None
-    longest = max(map(len, sequences))
+    longest = max(lengths)
     if longest > MOST_TOKENS:
         raise InputError(
             f"the text has {longest:,} tokens; the explorer takes up to {MOST_TOKENS}. "
@@ -166,18 +226,16 @@ def _checked(trained: Trained, texts: tuple[str, ...]) -> Text:
             f"with these settings there may be {steps:,} steps; the explorer takes up to {MOST_STEPS}. "
             "Settings of the encoder, such as max_steps of 'crvnn', limit them."
         )
-    return question
+    for slot, key, value in query.settings:
+        if isinstance(value, int) and abs(value) > MOST_WHOLE:
+            raise InputError(
+                f"{slot}.{key}: the explorer takes whole numbers up to {MOST_WHOLE}, not {value:,}"
+            )
+    return lengths
 
 
 def _strong(weights: list[float]) -> list[tuple[int, float]]:
     return [(place, round(weight, 4)) for place, weight in enumerate(weights) if weight >= _FAINT]
-
-
-def _keep(cache: dict[K, V], key: K, value: V) -> None:
-    """Keep a value, and evict the oldest beyond ``_KEPT``."""
-    cache[key] = value
-    while len(cache) > _KEPT:
-        del cache[next(iter(cache))]
 
 
 def _examples(trained: Trained) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from attrs import frozen
+from attrs import field, frozen
 
 from crvnn_core import InputError
 
@@ -23,6 +23,8 @@ class Query:
     #: ``model.decision.end=0.3`` and the like.
     sets: tuple[str, ...] = ()
     hard: bool = False
+    #: Slot, name and value of what is in ``sets``; as numbers, 1, 1.0 and true would be equal.
+    settings: tuple[tuple[str, str, Scalar], ...] = field(default=(), eq=False)
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Query:
@@ -39,12 +41,15 @@ class Query:
         parts = _table(data, "parts")
         if not all(isinstance(name, str) for name in parts.values()):
             raise InputError('"parts" must give the name of a component for each slot')
-        sets = [
-            f"model.{slot}.{key}={_toml(f'{slot}.{key}', value)}"
+        settings = [
+            (slot, key, _scalar(f"{slot}.{key}", value))
             for slot, values in sorted(_table(data, "settings").items())
             for key, value in sorted(_table({slot: values}, slot).items())
         ]
-        return cls(model, tuple(texts), tuple(sorted(parts.items())), tuple(sets), hard)
+        sets = [
+            f"model.{slot}.{key}={json.dumps(value, ensure_ascii=False)}" for slot, key, value in settings
+        ]
+        return cls(model, tuple(texts), tuple(sorted(parts.items())), tuple(sets), hard, tuple(settings))
 
 
 def whole_number(data: Mapping[str, Any], name: str) -> int:
@@ -78,7 +83,7 @@ def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value
 
 
-def _toml(name: str, value: Scalar) -> str:
+def _scalar(name: str, value: Any) -> Scalar:
     if not isinstance(value, (bool, int, float, str)):
         raise InputError(f"{name} must be a number, a text, or true or false")
-    return json.dumps(value, ensure_ascii=False)
+    return value

@@ -1,14 +1,14 @@
 """An explorer of small runs, served, and requests to it."""
 
-import http.client
-import json
+import threading
 
 import pytest
+import torch
 
 import small
-from crvnn_core import Decision, train
+from crvnn_core import Decision, Halting, train
 from crvnn_explorer.models import Explorer
-from exploring import serving
+from exploring import asking, serving
 from small import Averaging
 
 
@@ -28,11 +28,41 @@ class Broken(Decision):
         raise RuntimeError("this is a bug")
 
 
+class Gated(Halting):
+    """Takes every step, but none while the gate is closed; counts its steps.
+
+    :param leave: end the process instead, as far as a plug-in can.
+    """
+
+    gate = threading.Event()
+    steps = 0
+
+    def __init__(self, leave: bool = False) -> None:
+        super().__init__()
+        self.leave = leave
+
+    def forward(self, exists, vectors, step):
+        Gated.steps += 1
+        if self.leave:
+            raise SystemExit(0)
+        assert Gated.gate.wait(60)
+        return torch.ones(len(exists), dtype=torch.bool)
+
+
+@pytest.fixture
+def gated():
+    """The halting ``mine``, whose gate is closed."""
+    Gated.steps = 0
+    Gated.gate.clear()
+    yield Gated
+    Gated.gate.set()
+
+
 @pytest.fixture(scope="session")
 def explorer(letters_run, pairs_run, tmp_path_factory):
     flat = tmp_path_factory.mktemp("flat") / "run"
     train(small.variant("training.steps=2", encoder=Averaging), flat)
-    catalog = small.catalog_with(encoder=Averaging, decision=Broken)
+    catalog = small.catalog_with(encoder=Averaging, decision=Broken, halting=Gated)
     return Explorer.load([str(letters_run), str(pairs_run), str(flat)], catalog)
 
 
@@ -44,24 +74,7 @@ def port(explorer):
 
 @pytest.fixture
 def ask(port):
-    """Send a request; returns the status and the body of the response."""
-
-    def send(path, body=None, headers=(), host=None):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        sent = {"Host": host or f"127.0.0.1:{port}", **dict(headers)}
-        if isinstance(body, dict):
-            body = json.dumps(body)
-        if body is not None:
-            sent = {"Content-Type": "application/json", **sent}
-        connection.request("GET" if body is None else "POST", path, body, sent)
-        response = connection.getresponse()
-        content = response.read()
-        connection.close()
-        send.headers = response.headers
-        kind = response.headers.get("content-type", "")
-        return response.status, json.loads(content) if "json" in kind else content.decode()
-
-    return send
+    return asking(port)
 
 
 @pytest.fixture

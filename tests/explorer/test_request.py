@@ -24,6 +24,14 @@ BAD = {
     "a value of the wrong kind": ({"settings": {"encoder": {"max_steps": 1.5}}}, "must be a whole number"),
     "none of the choices": ({"settings": {"decision": {"form": "😀"}}}, "'reference', not '😀'"),
     "endless steps": ({"settings": {"encoder": {"extra_steps": 10**9}}}, "may be 1,000,000,001 steps"),
+    "a huge window": (
+        {"parts": {"retriever": "windowed"}, "settings": {"retriever": {"k": 10**9}}},
+        "retriever.k: the explorer takes whole numbers up to 400, not 1,000,000,000",
+    ),
+    "a setting that training has fixed": (
+        {"parts": {"decision": "tempered"}, "settings": {"decision": {"start": 2.0}}},
+        "'start' of decision 'tempered' cannot change after training; those that can: end, modulation",
+    ),
     "a list for a value": ({"settings": {"encoder": {"max_steps": [1]}}}, "encoder.max_steps must be a number"),
     "settings that are no table": ({"settings": {"encoder": 3}}, '"encoder" must be a table'),
     "a setting of the task": ({"settings": {"task": {"rows": 3}}}, "cannot change under trained weights"),

@@ -121,10 +121,16 @@ class RunDirectory:
                 if _is_at(file, name):
                     break  # else it was removed by the process that held it, and another may hold a new one
             stack.callback(name.unlink, missing_ok=True)
-            for path in (self.spec, self.lexicon, self.weights, self.results, self.last, self.best):
-                for temporary in path.parent.glob(f".{path.name}.*"):
-                    temporary.unlink()
+            for temporary in self._temporaries():
+                temporary.unlink(missing_ok=True)
             yield
+
+    def _temporaries(self) -> list[Path]:
+        """Files that were being written when a process was killed."""
+        written = [self.spec, self.seeds, self.summary, self.lexicon, self.environment, self.metrics]
+        written += [self.weights, self.results, self.last, self.best]
+        found = [each for path in written for each in path.parent.glob(f".{path.name}.*")]
+        return [*found, *self.plugins.glob(".*.py.*")]
 
     def check_spec(self) -> None:
         """Raise an error if the spec is missing or truncated."""

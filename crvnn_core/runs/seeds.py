@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import statistics
+import tomllib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import CrvnnError, CrvnnWarning
 from crvnn_core.runs.directory import RunDirectory, seed_directories
+from crvnn_core.spec import is_whole
 
 if TYPE_CHECKING:
     from crvnn_core.training.evaluation import Result
@@ -33,15 +36,48 @@ def holds_seeds(directory: RunDirectory) -> bool:
     return directory.seeds.exists() or any(run.spec.exists() for run in runs)
 
 
+def seeds_note(count: int) -> str:
+    """The comment of ``seeds.toml`` that says how many seeds are trained, from that of the spec upwards."""
+    return f"trained from {count} seeds"
+
+
+def planned_seeds(directory: RunDirectory) -> list[int]:
+    """The seeds that training was asked for, and any other that has a directory; empty of a run itself."""
+    found = set(seed_directories(directory.path))
+    if directory.seeds.exists():
+        if not is_whole(directory.seeds):
+            raise CrvnnError(
+                f"{directory.seeds} is damaged: it was not written by crvnn, or was cut short. Seeds that have been "
+                f"started can be resumed one by one: crvnn train --resume {directory.path}/seed-N"
+            )
+        text = directory.seeds.read_text(encoding="utf-8")
+        noted = re.search(rf"^# {seeds_note(0).replace('0', '([0-9]{1,6})')}$", text, re.MULTILINE)
+        first = int(tomllib.loads(text)["seed"])
+        found |= set(range(first, first + int(noted[1]))) if noted else set()
+    return sorted(found)
+
+
 def trained_seeds(directory: RunDirectory) -> dict[int, RunDirectory]:
-    """The runs of the seeds that have been trained to the end, by seed; of all that have weights if none has."""
+    """The runs of the seeds that have been trained to the end, by seed; of all that have weights if none has.
+
+    A warning names the others.
+    """
     runs = {seed: RunDirectory(path) for seed, path in seed_directories(directory.path).items()}
     weighty = {seed: run for seed, run in runs.items() if run.weights.exists()}
     if not weighty:
         raise CrvnnError(
             f"{directory.path}: none of its seeds has weights yet; 'crvnn train --resume {directory.path}' trains them"
         )
-    return {seed: run for seed, run in weighty.items() if run.results.exists()} or weighty
+    used = {seed: run for seed, run in weighty.items() if run.results.exists()} or weighty
+    planned = planned_seeds(directory) if is_whole(directory.seeds) else runs
+    if missing := [f"seed-{seed}" for seed in planned if seed not in used]:
+        warnings.warn(
+            f"{directory.path}: without {', '.join(missing)}, not trained to the end; 'crvnn train --resume "
+            f"{directory.path}' does it",
+            CrvnnWarning,
+            stacklevel=2,
+        )
+    return used
 
 
 def best_seed(directory: RunDirectory) -> ChosenSeed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +30,18 @@ def save(path: Path, tree: Mapping[str, Any]) -> None:
         try:
             save_file(tensors, temporary, metadata)
         except Exception as error:  # safetensors reports a full disk with an error of its own
-            raise OSError(str(error)) from error
+            raise OSError(f"{error}{_lack_of_room(path, tensors)}") from error
+
+
+def _lack_of_room(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """How much room a file needs beside the one that it replaces, if there is less; else nothing."""
+    needed = sum(tensor.nbytes for tensor in tensors.values())
+    free = shutil.disk_usage(path.parent).free
+    return (
+        f" ({needed:,} bytes are needed while the old file is there, {free:,} are free)"
+        if free < needed
+        else ""
+    )
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
 from crvnn_core.runs.plugin_files import naming_missing_files
+from crvnn_core.runs.seeds import planned_seeds, seeds_note
 from crvnn_core.runs.seeds import spread as spread
 from crvnn_core.spec import RunSpec, flatten, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
@@ -98,15 +100,16 @@ def train_seeds(
         return _train_all(fabric, directory, {directory: spec}, catalog, starting)
     numbers = range(spec.seed, spec.seed + seeds)
     specs = {seed_directory(directory, seed): evolve(spec, seed=seed) for seed in numbers}
-    if fabric.is_global_zero:
-        group = RunDirectory(directory)
-        if group.spec.exists() or group.seeds.exists() or seed_directories(directory):
-            raise CrvnnError(f"{directory} holds a run already; choose another --out, or --resume it")
-        write_spec(spec, group.seeds, [f"trained from {seeds} seeds"])
-        for run in specs:
-            run.mkdir(parents=True, exist_ok=True)
-    fabric.barrier()
-    return _train_all(fabric, directory, specs, catalog, starting)
+    group = RunDirectory(directory)
+    with group.lock(create=True) if fabric.is_global_zero else contextlib.nullcontext():
+        if fabric.is_global_zero:
+            if group.spec.exists() or group.seeds.exists() or seed_directories(directory):
+                raise CrvnnError(f"{directory} holds a run already; choose another --out, or --resume it")
+            write_spec(spec, group.seeds, [seeds_note(seeds)])
+            for run in specs:
+                run.mkdir(parents=True, exist_ok=True)
+        fabric.barrier()
+        return _train_all(fabric, directory, specs, catalog, starting)
 
 
 def resume_training(
@@ -118,7 +121,8 @@ def resume_training(
 ) -> RunOutcomes:
     """Continue a run, or the runs of several seeds, from the last checkpoints, as ``crvnn train --resume`` does.
 
-    :param directory: that of a run, or the ``out`` of ``train_seeds``; seeds that had not started are trained too.
+    :param directory: that of a run, or the ``out`` of ``train_seeds``; seeds that had not started are trained too,
+        and so are those whose directory is missing.
     :param sets: ``training.epochs=20`` and the like; only the keys in ``CHANGEABLE`` can change.
     :param catalog: the components to build from; by default those of all installed plug-ins.
     :param starting: is called before each run.
@@ -127,17 +131,19 @@ def resume_training(
     directory = Path(directory)
     catalog = catalog or read_catalog(create_plugin_manager())
     specs = {}
-    for seed, path in (seed_directories(directory) or {0: directory}).items():
+    group = RunDirectory(directory)
+    seeds = planned_seeds(group)
+    for seed, path in ({seed: seed_directory(directory, seed) for seed in seeds} or {0: directory}).items():
         run = RunDirectory(path)
         if run.spec.exists() or path == directory:
             run.check_spec()
             with naming_missing_files(run, catalog):
                 specs[path] = read_spec(catalog, run.spec, sets=sets)
         else:  # training was stopped before this seed
-            group = RunDirectory(directory)
             specs[path] = read_spec(catalog, group.seeds, sets=[*sets, f"seed={seed}"])
     fabric = launched(next(iter(specs.values())).training)
-    return _train_all(fabric, directory, specs, catalog, starting, resume=True)
+    with group.lock() if seeds and fabric.is_global_zero else contextlib.nullcontext():
+        return _train_all(fabric, directory, specs, catalog, starting, resume=True)
 
 
 def new_directory(name: str, parent: Path = Path("runs")) -> Path:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from crvnn_core import CrvnnError
+from crvnn_core.errors import CrvnnWarning
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.runs.seeds import announcement, best_seed, holds_seeds, trained_seeds
 
@@ -59,9 +60,21 @@ def test_without_a_development_split_the_first_is_chosen_never_the_best_on_test(
 def test_seeds_that_are_not_finished_are_left_out_unless_none_is(tmp_path):
     make(tmp_path, 0)
     make(tmp_path, 1, weights=False)
-    assert list(trained_seeds(RunDirectory(tmp_path))) == [0]
+    with pytest.warns(CrvnnWarning, match=r"without seed-1, not trained to the end; 'crvnn train --resume"):
+        assert list(trained_seeds(RunDirectory(tmp_path))) == [0]
     make(tmp_path, 2, 0.5)
-    assert list(trained_seeds(RunDirectory(tmp_path))) == [2]
+    with pytest.warns(CrvnnWarning, match="without seed-0, seed-1,"):
+        assert list(trained_seeds(RunDirectory(tmp_path))) == [2]
+
+
+def test_seeds_without_a_directory_are_named(tmp_path):
+    make(tmp_path, 4, 0.5)
+    text = "# resolved by crvnn\n# trained from 3 seeds\nseed = 3\n# end\n"
+    (tmp_path / "seeds.toml").write_text(text)
+    with pytest.warns(CrvnnWarning, match="without seed-3, seed-5, not trained to the end"):
+        assert list(trained_seeds(RunDirectory(tmp_path))) == [4]
+    (tmp_path / "seeds.toml").write_text("")  # what is trained can be used all the same
+    assert list(trained_seeds(RunDirectory(tmp_path))) == [4]
 
 
 def test_a_directory_without_any_weights_says_how_to_go_on(tmp_path):

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from crvnn_core import CrvnnError
@@ -215,3 +217,20 @@ def test_the_structure_is_plain_json(saved):
 def test_saving_makes_the_directory_it_needs(tmp_path: Path):
     checkpoint.save(tmp_path / "deep" / "er" / "x.safetensors", {"step": 1})
     assert checkpoint.load(tmp_path / "deep" / "er" / "x.safetensors") == {"step": 1}
+
+
+def test_a_full_disk_says_how_many_bytes_are_needed(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    path = tmp_path / "last.safetensors"
+    checkpoint.save(path, {"a": torch.zeros(2)})
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 80, 20))
+    with pytest.raises(CrvnnError) as caught:
+        checkpoint.save(path, {"a": torch.zeros(1000)})
+    assert "No space left on device" in str(caught.value)
+    assert "(4,000 bytes are needed while the old file is there, 20 are free)" in str(caught.value)
+    assert str(caught.value).endswith("; the file is unchanged")
+    assert checkpoint.load(path)["a"].shape == (2,)
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,11 +1,14 @@
 """Training from several seeds and resuming, from Python."""
 
 import json
+import shutil
 import statistics
 
 import pytest
 
-from crvnn_core import Outcome, Result, Score, SpecError, read_spec, resume_training, train_seeds
+from crvnn_core import CrvnnError, Outcome, Result, Score, SpecError, read_spec, resume_training, train_seeds
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.spec import write_spec
 from crvnn_core.training.seeds import RunOutcomes, new_directory, spread
 from small import SETTINGS, catalog_with
 
@@ -79,3 +82,36 @@ def test_a_new_directory_has_the_first_free_number(tmp_path):
         path = new_directory("lstm", tmp_path)
         assert path == tmp_path / name
         path.mkdir()
+
+
+def test_an_empty_or_truncated_file_of_seeds_is_refused_and_nothing_is_trained(catalog, tmp_path):
+    (tmp_path / "seed-0").mkdir()
+    write_spec(read_spec(catalog, sets=SETS), tmp_path / "seeds.toml", ["trained from 2 seeds"])
+    whole = (tmp_path / "seeds.toml").read_bytes()
+    for content in (b"", whole[: len(whole) // 2]):
+        (tmp_path / "seeds.toml").write_bytes(content)
+        with pytest.raises(CrvnnError, match=r"seeds.toml is damaged: .*crvnn train --resume .*/seed-N"):
+            resume_training(tmp_path, catalog=catalog)
+    assert list((tmp_path / "seed-0").iterdir()) == []
+
+
+def test_seeds_whose_directory_is_gone_are_trained_too(catalog, tmp_path):
+    spec = read_spec(catalog, sets=SETS)
+    whole = train_seeds(spec, tmp_path / "a", seeds=2, catalog=catalog)
+    shutil.rmtree(tmp_path / "a" / "seed-1")
+    started = []
+    found = resume_training(
+        tmp_path / "a",
+        catalog=catalog,
+        starting=lambda path, _, resumed: started.append((path.name, resumed)),
+    )
+    assert started == [("seed-0", True), ("seed-1", False)]
+    assert found.summary == whole.summary
+
+
+def test_only_one_process_trains_the_seeds_of_a_directory(catalog, tmp_path):
+    spec = read_spec(catalog, sets=SETS)
+    held = RunDirectory(tmp_path / "a").lock(create=True)
+    with held, pytest.raises(CrvnnError, match="another process is training in"):
+        train_seeds(spec, tmp_path / "a", seeds=2, catalog=catalog)
+    assert list((tmp_path / "a").iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,13 +21,28 @@ def counting(total: int, what: str) -> Iterator[Callable[[int], None]]:
         yield NotebookBar(total, what)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield Lines(total, what)
+        lines = Lines(total, what)
+        with lines.alive():
+            yield lines
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),  # moves even while a single long text takes minutes
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
         task = bar.add_task(what, total=total)
         yield lambda number: bar.advance(task, number)
@@ -85,9 +101,30 @@ class Counter:
 
 
 class Lines(Counter):
-    """Prints a line every half minute."""
+    """Prints a line every half minute, and within ``alive`` even while a single item takes longer."""
 
     interval = 30.0
+
+    @contextlib.contextmanager
+    def alive(self) -> Iterator[None]:
+        """Say every half minute how long it has taken so far, unless an item was done meanwhile."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(self.interval):
+                now = time.monotonic()
+                if now - self.shown >= self.interval:
+                    self.shown = now
+                    took = round(now - self.began)
+                    print(f"{self}, {took // 60}:{took % 60:02} so far", file=sys.stderr, flush=True)
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watching.join()
 
     def show(self) -> None:
         print(self, file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
 """Bars and lines that say how far something has come."""
 
 import sys
+import time
 import types
 
 import pytest
@@ -54,3 +55,10 @@ def test_without_progress_nothing_is_shown(notebook):
     with progress.shown(False, 3, "predicting") as done:
         done(3)
     assert notebook == []
+
+
+def test_a_single_item_that_takes_long_is_heard_of(monkeypatch, capsys):
+    monkeypatch.setattr(progress.Lines, "interval", 0.01)
+    with progress.counting(1, "predicting"):
+        time.sleep(0.2)
+    assert "predicting: 0 of 1, 0:00 so far" in capsys.readouterr().err

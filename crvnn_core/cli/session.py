@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -146,7 +147,17 @@ def seed_names(run: str, seeds: Iterable[int | None]) -> dict[int | None, str]:
 
 def print_json(result: object) -> None:
     """Print a result as JSON."""
-    click.echo(json.dumps(result, indent=2), file=click.get_current_context().meta.get(_RESULTS))
+    text = json.dumps(_without_nan(result), indent=2, allow_nan=False)
+    click.echo(text, file=click.get_current_context().meta.get(_RESULTS))
+
+
+def _without_nan(result: object) -> object:
+    """A result with ``None`` for NaN and infinity, which JSON does not have."""
+    if isinstance(result, float):
+        return result if math.isfinite(result) else None
+    if isinstance(result, Mapping):
+        return {key: _without_nan(value) for key, value in result.items()}
+    return [_without_nan(value) for value in result] if isinstance(result, (list, tuple)) else result
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:

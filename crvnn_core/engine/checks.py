@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +34,7 @@ def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> l
     if inputs.is_meta:  # shapes only
         return [inputs.shape[1]] * inputs.shape[0]
     gap = (mask[:, 1:] & ~mask[:, :-1]).any(1)
-    bad = (~inputs.isfinite()).any(2) & mask  # values under padding do not matter
+    bad = ~(inputs.abs() <= _largest(inputs.dtype)).all(2) & mask  # values under padding do not matter
     facts = torch.stack([mask.sum(1), gap.long(), bad.any(1).long(), bad.long().argmax(1)]).tolist()
     for row, (length, has_gap, has_bad, position) in enumerate(zip(*facts, strict=True)):
         if length == 0:
@@ -41,12 +43,33 @@ def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> l
             raise InputError(
                 f"sequence {row} of the batch has padding before a token; padding goes on the right"
             )
+        if has_bad and inputs[row, position].isfinite().all():
+            raise InputError(
+                f"sequence {row} of the batch has a value beyond {_largest(inputs.dtype):.0e} in its input, at token "
+                f"{position}: its square would overflow. Scale the inputs; those of a trained embedding are below 100."
+            )
         if has_bad:
             raise InputError(
                 f"sequence {row} of the batch has NaN or infinity in its input, at token {position}"
             )
     lengths: list[int] = facts[0]
     return lengths
+
+
+def _largest(dtype: torch.dtype) -> float:
+    """The largest magnitude of inputs: sums of a million squares of it are finite, at least in 32 bits."""
+    largest = torch.finfo(dtype).max
+    return largest if largest < 1e6 else 1e-3 * math.sqrt(largest)
+
+
+def expect_finite(found: Tensor) -> None:
+    """Refuse vectors [B, ...] or logits of a model's answers that have NaN or infinity."""
+    bad = int((~found.isfinite()).flatten(1).any(1).sum())
+    if bad:
+        raise CrvnnError(
+            f"the model computed NaN or infinity for {bad} of {len(found)} texts, so it has no answer for them. "
+            "Were its weights trained stably, and are its vectors of tokens of a usual size?"
+        )
 
 
 def expect_shape(part: nn.Module, role: str, got: Tensor, shape: tuple[int, ...]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from crvnn_core.engine.checks import expect_finite
 from crvnn_core.errors import ContractError
 from crvnn_core.interfaces import Encoder, Encoding, Example
 from crvnn_core.interfaces.encoder import expect_hard_inference as expect_hard_inference
@@ -264,7 +265,9 @@ class Model(nn.Module):
         """
         batch = self.batch([Example(sequences, 0) for sequences in zip(*columns, strict=True)])
         with evaluating(self):
-            return self(batch.to(self.embed.weight.device), trace=trace, hard=hard)
+            output = self(batch.to(self.embed.weight.device), trace=trace, hard=hard)
+        expect_finite(output.logits)
+        return output
 
     @torch.no_grad()
     def encode(self, sequences: Sequence[Sequence[str]], *, hard: bool = False) -> Tensor:
@@ -279,6 +282,7 @@ class Model(nn.Module):
         with evaluating(self):
             (encoding,) = self._encodings([batch.sequences[0].to(self.embed.weight.device)], hard=hard)
         self._expect((encoding,), "vector")
+        expect_finite(encoding.vector)
         return encoding.vector
 
 

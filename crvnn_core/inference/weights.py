@@ -16,6 +16,8 @@ from crvnn_core.training import checkpoint
 def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> None:
     """Put saved weights into a model; if they do not fit, an error that says in what."""
     ours = model.state_dict()
+    if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
+        raise CrvnnError(f"{path} was not written by crvnn: some of its weights are no tensors")
     if "embed.weight" in weights and len(weights["embed.weight"]) != len(ours["embed.weight"]):
         raise CrvnnError(
             f"{path}: these weights know {len(weights['embed.weight'])} tokens, but the vocabulary has "
@@ -28,9 +30,16 @@ def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> Non
         for name, tensor in ours.items()
         if name in weights and weights[name].shape != tensor.shape
     ]
+    problems += [f"not finite: {name} has NaN or infinity" for name in _not_finite(model, weights)]
     if problems:
         raise CrvnnError(f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems))
     model.load_state_dict(dict(weights))
+
+
+def _not_finite(model: Model, weights: Mapping[str, Tensor]) -> list[str]:
+    """The parameters for which the weights have NaN or infinity: every answer would be NaN."""
+    names = [name for name, _ in model.named_parameters() if name in weights]
+    return [name for name in names if not bool(weights[name].isfinite().all())]
 
 
 def saved_weights(path: Path) -> Mapping[str, Tensor]:

@@ -54,13 +54,20 @@ def load(path: Path) -> dict[str, Any]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dictionary
-    except (OSError, SafetensorError) as error:
-        raise CrvnnError(f"{path} is damaged: {error}") from None
+    except (OSError, ValueError, SafetensorError) as error:
+        raise CrvnnError(f"{path!s:.200} is damaged: {error}") from None
     if _STRUCTURE not in metadata:
         raise CrvnnError(f"{path} was not written by crvnn: it says nothing about its structure")
     if metadata.get(_CHECKSUM) != _checksum(tensors, metadata[_STRUCTURE]):
         raise CrvnnError(f"{path} is damaged: its checksum does not fit its content")
-    found: dict[str, Any] = _unpack(json.loads(metadata[_STRUCTURE]), tensors)
+    try:
+        found = _unpack(json.loads(metadata[_STRUCTURE]), tensors)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CrvnnError(
+            f"{path} was not written by crvnn: its structure is another ({error!r:.100})"
+        ) from None
+    if not isinstance(found, dict):
+        raise CrvnnError(f"{path} was not written by crvnn: it holds no dictionary")
     return found
 
 
@@ -103,6 +110,8 @@ def _unpack(packed: Any, tensors: Mapping[str, Tensor]) -> Any:
         return tensors[content]
     if kind == "dict":
         return {_unpack(key, tensors): _unpack(item, tensors) for key, item in content}
+    if kind not in ("list", "tuple") or not isinstance(content, list):
+        raise ValueError(f"unknown kind {kind:.40}")
     items = [_unpack(item, tensors) for item in content]
     return tuple(items) if kind == "tuple" else items
 

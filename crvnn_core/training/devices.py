@@ -26,7 +26,7 @@ def launched(spec: TrainingSpec) -> Fabric:
 
     Under ``torchrun`` the number of processes is torchrun's.
     """
-    here, everywhere = (int(os.environ.get(name, 0)) for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
+    here, everywhere = map(_count, ("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
     devices = here or spec.devices
     nodes = everywhere // here if here else 1
     # A batch of single tokens never calls the cell: its parameters then have no gradient.
@@ -46,6 +46,17 @@ def launched(spec: TrainingSpec) -> Fabric:
     except (RuntimeError, ValueError, ImportError) as error:  # such as a missing device
         raise CrvnnError(f"[training] cannot be done on this machine: {error}") from error
     return fabric
+
+
+def _count(name: str) -> int:
+    """The number of processes in an environment variable; 0 if it is not set."""
+    text = os.environ.get(name, "").strip() or "0"
+    if not text.isascii() or not text.isdecimal() or len(text) > 6:
+        raise CrvnnError(
+            f"{name} is set to '{text:.40}' in the environment; it must be a number of processes, as torchrun sets it. "
+            f"'unset {name}' trains in one process."
+        )
+    return int(text)
 
 
 def summed(fabric: Fabric, tensor: Tensor) -> Tensor:

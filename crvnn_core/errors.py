@@ -118,8 +118,13 @@ class SpecError(CrvnnError):
         super().__init__("\n".join(str(problem) for problem in problems))
 
 
+_LONGEST_NAME = 200
+
+
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """``" Did you mean 'x'?"``, or nothing when no known name is close."""
+    if len(name) > _LONGEST_NAME:  # comparing takes time that is quadratic in the length
+        return ""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean '{close[0]}'?" if close else ""
 

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import secrets
 import shutil
@@ -16,12 +17,18 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from crvnn_core.errors import CrvnnError
 
-#: What decompression raises on corrupt or truncated files.
-_CORRUPT = (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile)
+#: What decompression raises on corrupt, truncated or encrypted files, and on methods that it does not have.
+CORRUPT = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile)
+UNSUPPORTED = (NotImplementedError, RuntimeError)  # of zipfile: unknown methods; encrypted files
+
+#: The most bytes of a line, so that a small compressed file cannot fill the memory with one.
+LONGEST_LINE = 1 << 25
+#: Files expand to at most this many bytes, or to a hundred times their size if that is more; texts do to ten times.
+HARMLESS, MOST_EXPANSION = 1 << 30, 100
 
 
 @contextlib.contextmanager
@@ -32,20 +39,60 @@ def open_text(path: Path, newline: str | None = None) -> Iterator[IO[str]]:
     """
     try:
         with contextlib.ExitStack() as stack:
-            yield io.TextIOWrapper(_binary(path, stack), encoding="utf-8-sig", newline=newline)
+            stream = stack.enter_context(_Bounded(_binary(path, stack), path, newline))
+            yield io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", newline=newline)
     except FileNotFoundError:
         raise CrvnnError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise CrvnnError(f"{path}: this is a directory; a file was expected") from None
     except UnicodeDecodeError as error:
         raise CrvnnError(f"{path}: this is not UTF-8 text: {error}") from None
-    except PermissionError as error:
-        raise CrvnnError(f"{path} cannot be read: {error}") from None
-    except _CORRUPT as error:
+    except CORRUPT as error:
         raise CrvnnError(f"{path}: the file is damaged or cut short: {error}") from None
+    except OSError as error:  # such as a path that is too long, or damage in what bzip2 has packed
+        raise CrvnnError(f"{path!s:.200} cannot be read: {error.strerror or error}") from None
+
+
+class _Bounded(io.RawIOBase):
+    """The bytes of a file, with an error if a line has too many, or if the file expands too much.
+
+    :param newline: as for ``open``; it says where lines end.
+    """
+
+    def __init__(self, source: IO[bytes], path: Path, newline: str | None) -> None:
+        self._source, self._path = source, path
+        self._ends = (b"\n",) if newline == "\n" else (b"\n", b"\r")
+        self._line = self._total = 0  # bytes
+        packed = path.suffix in (".gz", ".zip")
+        self._most = max(HARMLESS, MOST_EXPANSION * path.stat().st_size) if packed else None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._source.read(len(buffer))
+        except UNSUPPORTED as error:
+            raise zipfile.BadZipFile(str(error)) from None
+        buffer[: len(data)] = data
+        self._total += len(data)
+        end = max(data.rfind(each) for each in self._ends)
+        self._line = self._line + len(data) if end < 0 else len(data) - end - 1
+        if self._line > LONGEST_LINE:
+            raise CrvnnError(
+                f"{self._path}: a line is longer than {LONGEST_LINE // 2**20} MiB; is this a text with a row a line?"
+            )
+        if self._most is not None and self._total > self._most:
+            raise CrvnnError(
+                f"{self._path} is refused: it expands to more than {MOST_EXPANSION} times its size. "
+                "If it is what you want, decompress it yourself."
+            )
+        return len(data)
 
 
 def _binary(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
+    if "\0" in str(path):
+        raise CrvnnError(f"{str(path)!r:.200}: the path of a file has no NUL character")
     if path.suffix == ".gz":
         return cast("IO[bytes]", stack.enter_context(gzip.open(path, "rb")))
     if path.suffix == ".zip":
@@ -56,7 +103,12 @@ def _binary(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
             raise CrvnnError(
                 f"{path}: a zip file must hold exactly one file; this one holds {held or 'none'}. Extract one."
             )
-        return stack.enter_context(archive.open(members[0]))
+        try:
+            return stack.enter_context(archive.open(members[0]))
+        except UNSUPPORTED as error:
+            raise CrvnnError(
+                f"{path} cannot be read: {error}. Extract the file, and give its own path."
+            ) from None
     return stack.enter_context(path.open("rb"))
 
 

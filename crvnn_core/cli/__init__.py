@@ -82,6 +82,13 @@ class CrvnnGroup(click.Group):
             else:
                 click.echo(f"crvnn: {error}", err=True)
             sys.exit(2)
+        except OSError as error:  # a path that is too long, a disk that is full: the world's fault, not a bug
+            if os.environ.get("CRVNN_TRACEBACK") or not error.errno:
+                raise
+            name = f"{error.filename!s:.200}: " if error.filename is not None else ""
+            hint = "(CRVNN_TRACEBACK=1 shows the whole traceback.)"
+            click.echo(f"crvnn: {name}{error.strerror}\n{hint}", err=True)
+            sys.exit(2)
 
 
 def _show_warning(

@@ -6,13 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from attrs import frozen
 
+from crvnn_core.documents import parse_json, read_toml
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import write_atomically
 from crvnn_core.host.catalog import Catalog
@@ -143,14 +143,16 @@ class RunDirectory:
         """The vocabulary and classes of the saved model."""
         found = self.read_json(self.lexicon)
         try:
-            return Lexicon(tuple(found["tokens"]), tuple(found["classes"]), int(found["vector_size"]))
+            return Lexicon(_names(found["tokens"]), _names(found["classes"]), _size(found["vector_size"]))
         except (KeyError, TypeError, ValueError):
-            raise CrvnnError(f"{self.lexicon} is damaged: it lacks tokens, classes or vector_size") from None
+            raise CrvnnError(
+                f"{self.lexicon} is damaged: it lacks tokens, classes or vector_size, or they are no texts and no size"
+            ) from None
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """The JSON object in a file of this run."""
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise CrvnnError(self.missing(path)) from None
         except (OSError, ValueError) as error:
@@ -165,7 +167,11 @@ class RunDirectory:
 
     def identity(self) -> dict[str, str]:
         """Digests of the vocabulary and of the model's settings, as the files have them: what its weights belong to."""
-        return identity(self.read_json(self.lexicon), tomllib.loads(self.spec.read_text(encoding="utf-8")))
+        try:
+            spec = read_toml(self.spec)
+        except (OSError, ValueError) as error:
+            raise CrvnnError(f"{self.spec} is damaged: {error}") from None
+        return identity(self.read_json(self.lexicon), spec)
 
     def check_identity(self, saved: Mapping[str, str]) -> None:
         """Raise an error if weights saved with this identity belong to another vocabulary or to other settings."""
@@ -184,6 +190,18 @@ class RunDirectory:
         if not self.spec.exists():
             return f"{self.path} is not a run of 'crvnn train': it has no {self.spec.name}"
         return f"{self.path} is incomplete: {path.relative_to(self.path)} is missing"
+
+
+def _names(found: object) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise TypeError("no list of texts")
+    return tuple(found)
+
+
+def _size(found: object) -> int:
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 < found < 2**31:
+        raise ValueError("no size")
+    return found
 
 
 def identity(lexicon: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:

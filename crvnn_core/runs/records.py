@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, frozen
 
+from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.runs.directory import RunDirectory, find_run, seed_directories
@@ -221,7 +221,7 @@ def _members(name: str, catalog: Catalog) -> Iterator[tuple[str, RunDirectory]]:
 def _read(name: str, directory: RunDirectory) -> Record:
     directory.check_spec()
     try:
-        spec = tomllib.loads(directory.spec.read_text(encoding="utf-8"))
+        spec = read_toml(directory.spec)
     except (OSError, ValueError) as error:
         raise CrvnnError(f"{directory.spec} is damaged: {error}") from None
     record = Record(name, directory, flatten(spec), _versions(directory), {})

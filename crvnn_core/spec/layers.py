@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
+from crvnn_core.documents import DEEPEST, parse_toml, read_toml_text
 from crvnn_core.errors import FAILURES, Origin, Path_, Problem, SpecError
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.component import Preset
@@ -88,16 +89,20 @@ def read_toml(
         raise SpecError(
             [place.problem((), "this file extends itself, by way of " + ", ".join(map(str, seen)))]
         )
+    if len(seen) > DEEPEST:
+        raise SpecError([place.problem((), f"more than {DEEPEST} files extend one another")])
     try:
-        source = path.read_text(encoding="utf-8-sig")
+        source = read_toml_text(path)
     except IsADirectoryError:
         raise SpecError([place.problem((), "this is a directory; a spec is a TOML file")]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError([place.problem((), f"the file cannot be read: {error}")]) from None
     try:
-        data = tomllib.loads(source)
+        data = parse_toml(source)
     except tomllib.TOMLDecodeError as error:
         raise SpecError([_unreadable(place, source, error)]) from None
+    except ValueError as error:
+        raise SpecError([place.problem((), f"the file cannot be read: {error}")]) from None
     place = Origin(
         str(path),
         directory=None if was_resolved(path) else path.parent,
@@ -124,7 +129,7 @@ def _unreadable(place: Origin, source: str, error: tomllib.TOMLDecodeError) -> P
     return Origin(place.label, number, text).problem((), f"this is not TOML: {error}")
 
 
-_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_HEADER = re.compile(r"\s*+\[\[?([^\[\]]++)\]\]?\s*+(#.*)?$")
 _KEY = re.compile(
     r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
 )
@@ -142,7 +147,7 @@ def key_lines(source: str) -> dict[Path_, tuple[int, str]]:
         if begun:
             continue
         if header := _HEADER.match(line):
-            table = _split(header[1])
+            table = _split(header[1].strip())
             stage += table == ("stages",)
             if table[0] == "stages" and stage:
                 found.setdefault(("stages",), (number, line.strip()))
@@ -161,14 +166,18 @@ def override(text: str) -> tuple[dict[str, Any], Origin]:
     """``key.path=value`` of the command line as a layer. The value is TOML, or else taken as a string."""
     origin = Origin(f"--set {text}", directory=Path())
     key, equals, value = text.partition("=")
-    if not equals or not all(part.strip() for part in key.split(".")):
+    if not equals or not all(part.strip() for part in key.split(".")) or key.count(".") > DEEPEST:
         raise SpecError(
             [origin.problem((), "write it as key=value, for example --set model.cell.hidden=256")]
         )
     try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
+        parsed = parse_toml(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value
+    except ValueError as error:
+        raise SpecError(
+            [Origin(f"--set {text:.60}").problem((), f"the value cannot be read: {error}")]
+        ) from None
     for part in reversed(_split(key)):
         parsed = {part: parsed}
     return parsed, origin

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
+from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError, CrvnnWarning, Origin, SpecError, nearest
 
 #: The paths of spec files by the names that plug-ins offer them under.
@@ -23,6 +24,8 @@ def find_spec(given: Path | str, named: NamedFiles, beside: Path = Path(), asked
     :param asked: where it was asked for, for messages.
     """
     path, name = beside / given, str(given)
+    if why := _impossible(path):
+        raise SpecError([Origin(f"{asked}{str(path)!r:.200}").problem((), why)])
     if path.is_file():
         if name in named:
             message = (
@@ -35,6 +38,17 @@ def find_spec(given: Path | str, named: NamedFiles, beside: Path = Path(), asked
     if not path.exists():
         raise SpecError([Origin(f"{asked}{path}").problem((), *_absent(path, name, named))])
     return path
+
+
+def _impossible(path: Path) -> str:
+    """Why no file can have this path; empty if one can."""
+    try:
+        os.lstat(path)
+    except ValueError:
+        return "the path of a file has no NUL character"
+    except OSError as error:
+        return "the path is too long" if error.errno == errno.ENAMETOOLONG else ""
+    return ""
 
 
 def _absent(path: Path, name: str, named: NamedFiles) -> tuple[str, str]:
@@ -59,7 +73,7 @@ def copy_spec(path: Path, directory: Path) -> list[Path]:
 
     No existing file is overwritten.
     """
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    data = read_toml(path)
     names = {text for text in _texts(data) if text and (path.parent / text).is_file()}
     copies = {path: directory / path.name} | {path.parent / name: directory / name for name in sorted(names)}
     for copy in copies.values():
@@ -89,7 +103,12 @@ def absolute(value: Any, origin: Origin) -> Any:
         return type(value)(absolute(each, origin) for each in value)
     if origin.directory is None or not value or not isinstance(value, (str, PurePath)) or "://" in str(value):
         return value
-    path = Path(value).expanduser()
+    if why := _impossible(Path(value)):
+        raise ValueError(why)
+    try:
+        path = Path(value).expanduser()
+    except RuntimeError as error:  # nobody is called so
+        raise ValueError(f"{value!r}: {error}") from None
     return type(value)(os.path.abspath(path if path.is_absolute() else _start(path, origin) / path))
 
 

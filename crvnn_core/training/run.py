@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import platform
 import shutil
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from attrs import asdict, frozen
 from torch import Tensor
 
+from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError
 from crvnn_core.inference.model import Model
 from crvnn_core.inference.weights import saved_weights
@@ -71,7 +71,7 @@ def save_trained(trained: Trained, path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     run.write_json(run.lexicon, lexicon(trained.model, trained.task))
     weights = {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()}
-    spec = spec_dict(trained.spec) if before is None else tomllib.loads(before.spec.read_text("utf-8"))
+    spec = spec_dict(trained.spec) if before is None else read_toml(before.spec)
     checkpoint.save(run.weights, {"model": weights, "identity": identity(run.read_json(run.lexicon), spec)})
     if before is not None:
         keep_plugin_files(run, kept_plugin_files(before))
@@ -108,7 +108,10 @@ def read_results(run: RunDirectory) -> Results:
     if not run.results.exists():
         return Results()
     splits = run.read_json(run.results).get("splits", {})
-    return Results({split: _result(plain) for split, plain in splits.items()})
+    try:
+        return Results({split: _result(plain) for split, plain in splits.items()})
+    except (AttributeError, KeyError, TypeError):
+        raise CrvnnError(f"{run.results} is damaged: it lacks the scores of its splits") from None
 
 
 def _result(plain: Mapping[str, Any]) -> Result:
@@ -196,7 +199,7 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
     if found is None and run.results.exists():  # it is finished: do not overwrite it
         raise CrvnnError(f"{run.missing(run.last)}; without it this run cannot be resumed")
     state = checkpoint.load(found) if found is not None else {}
-    before, now = tomllib.loads(run.spec.read_text(encoding="utf-8")), spec_dict(assembly.spec)
+    before, now = read_toml(run.spec), spec_dict(assembly.spec)
     if before != now:
         check_ended_stages(before, now, state["position"].get("stage", 0) if state else 0)
         write_spec(assembly.spec, run.spec, assembly.notes())  # with what --set has changed

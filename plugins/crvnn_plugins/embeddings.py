@@ -132,7 +132,9 @@ def _form(line: str, where: str) -> tuple[int, bool]:
     """The vector size, and whether this first line is a word2vec header (number of words, vector size)."""
     parts = line.strip(" \r\n").split(" ")
     header = len(parts) == 2 and all(part.isdecimal() for part in parts)
-    size = int(parts[1]) if header else len(parts) - 1
+    size = len(parts) - 1
+    if header:
+        size = int(parts[1]) if len(parts[1]) < 10 else 0
     if size < 1:
         raise InputError(
             f"{where}: expected a word and its numbers, with a space before each number; got {_short(line)}"

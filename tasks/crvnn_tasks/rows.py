@@ -18,6 +18,7 @@ from typing import Any, Literal
 from attrs import frozen
 
 from crvnn_core import CrvnnError, Example, InputError, InputRow, Task, UnknownNameError
+from crvnn_core.documents import parse_json
 from crvnn_core.errors import nearest
 from crvnn_core.files import open_text
 from crvnn_tasks.tokenization import frequent_tokens
@@ -165,10 +166,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line.rstrip("\n"))
+                record = parse_json(line.rstrip("\n"), strict=True)
             except json.JSONDecodeError as error:
                 yield number, f"this is not JSON: {error.msg} (column {error.colno})"
-            except (ValueError, RecursionError) as error:  # thousands of digits or nested brackets
+            except ValueError as error:  # thousands of digits, nested brackets, half a surrogate pair
                 yield number, f"this JSON cannot be read: {error}"
             else:
                 kind = _KINDS[type(record)]

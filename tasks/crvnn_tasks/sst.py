@@ -81,7 +81,12 @@ def unescaped(word: str) -> str:
 
 
 _QUOTATION = re.compile(r"(?<!\w)\"(?=\w)")
-_WHOLE = re.compile(r"(``|''|\.{2,}|-{2,}|\w+(?:[-/]\w+)+)")  # in the treebank, 'must-see' is one word
+_WHOLE = re.compile(
+    r"(``|''|\.{2,}|-{2,}|(?<!\w)\w++(?:[-/]\w++)+)"
+)  # in the treebank, 'must-see' is one word
+
+
+_LONGEST_SENTENCE = 1000  # words; a tree of n words can have phrases of n * n words together
 
 
 class Sst(FileTask):
@@ -151,6 +156,12 @@ class Sst(FileTask):
                     tree = read_tree(line)
                 except ValueError as error:
                     yield Row(path, number, fault=str(error))
+                    continue
+                if not whole and len(tree.words) > _LONGEST_SENTENCE:
+                    what = (
+                        f"the sentence has {len(tree.words):,} words; phrases are taken from those of at most"
+                    )
+                    yield Row(path, number, fault=f"{what} {_LONGEST_SENTENCE:,}")
                     continue
                 if whole:
                     self._lines.setdefault(tree.words, line)

@@ -32,12 +32,14 @@ def words(text: str, lower: bool = True) -> tuple[str, ...]:
     """
     text = text.lower() if lower else text
     if not text.isascii():
+        text = _mark_runs().sub(lambda run: run[0][:_MOST_MARKS], text)
         text = unicodedata.normalize("NFC", text).replace("\u2019", "'").replace(_SOFT_HYPHEN, "")
     found = _pattern(text.isascii()).findall(text)
     return interned(part for word in found for part in (_parts(word) if "'" in word else (word,)))
 
 
 _SOFT_HYPHEN = "\u00ad"
+_MOST_MARKS = 30  # on a letter, as in Unicode's stream-safe format; normalising takes quadratic time for more
 _JOINERS = "\u200c\u200d"
 _ENDINGS = ("n't", "'s", "'m", "'d", "'re", "'ve", "'ll")
 
@@ -45,19 +47,30 @@ _ENDINGS = ("n't", "'s", "'m", "'d", "'re", "'ve", "'ll")
 def _parts(word: str) -> list[str]:
     """A word and its clitics: ``should``, ``n't`` and ``'ve`` of ``shouldn't've``."""
     endings: list[str] = []
-    while cut := next((len(end) for end in _ENDINGS if word[1:][-len(end) :].lower() == end), 0):
-        endings.append(word[-cut:])
-        word = word[:-cut]
-    return [word, *reversed(endings)]
+    rest = len(word)  # how much of it is left: at least one character
+    while cut := next(
+        (len(end) for end in _ENDINGS if word[max(1, rest - len(end)) : rest].lower() == end), 0
+    ):
+        endings.append(word[rest - cut : rest])
+        rest -= cut
+    return [word[:rest], *reversed(endings)]
+
+
+@cache
+def _marks() -> str:
+    """Combining marks (vowel signs, accents), which do not match ``\\w``."""
+    codes = (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0))
+    return "".join(chr(code) for code in codes if unicodedata.category(chr(code)).startswith("M"))
+
+
+@cache
+def _mark_runs() -> re.Pattern[str]:
+    return re.compile(rf"[{_marks()}]{{{_MOST_MARKS + 1},}}")
 
 
 @cache
 def _pattern(ascii_only: bool) -> re.Pattern[str]:
-    letter = r"\w"
-    if not ascii_only:  # combining marks (vowel signs, accents) do not match \w
-        codes = (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0))
-        marks = "".join(chr(code) for code in codes if unicodedata.category(chr(code)).startswith("M"))
-        letter = rf"[\w{marks}{_JOINERS}]"
+    letter = r"\w" if ascii_only else rf"[\w{_marks()}{_JOINERS}]"
     return re.compile(
         r"\d+(?:[.,]\d+)+"  # a number
         rf"|{letter}+(?:'{letter}+)*"  # a word, which may be o'clock

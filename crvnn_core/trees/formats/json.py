@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import asdict
 
+from crvnn_core.documents import parse_json
 from crvnn_core.errors import InputError
 from crvnn_core.trees.formats.escapes import as_json
 from crvnn_core.trees.tree import Node, Tree
@@ -29,11 +30,11 @@ def write(tree: Tree, unknown: Collection[int] = ()) -> str:
 def read(text: str) -> Tree:
     """The tree that ``write`` has written."""
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        found = parse_json(text)
+    except json.JSONDecodeError as error:
         raise InputError(f"this is not JSON: {error}") from None
-    except RecursionError:
-        raise InputError("this is not the JSON of a tree: it is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"this is not the JSON of a tree: {error}") from None
     return from_plain(found)
 
 

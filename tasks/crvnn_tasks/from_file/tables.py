@@ -8,10 +8,10 @@ from pathlib import Path
 
 from crvnn_core import InputError
 from crvnn_core.errors import nearest
-from crvnn_core.files import open_text
+from crvnn_core.files import LONGEST_LINE, open_text
 from crvnn_tasks.rows import listed
 
-_LONGEST_CELL = 2**31 - 1  # characters; the maximum on every platform
+_LONGEST_CELL = LONGEST_LINE  # characters
 
 
 def table_rows(path: Path, kind: str, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | str]]:

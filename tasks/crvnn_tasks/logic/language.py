@@ -47,6 +47,10 @@ def worlds(sentence: Sequence[str]) -> int:
         found, end = _worlds(sentence, 0)
     except (KeyError, IndexError):
         end = -1
+    except RecursionError:
+        raise InputError(
+            "the parentheses of the sentence are nested too deeply, hundreds in one another"
+        ) from None
     if end != len(sentence):
         raise InputError(
             f"this is not a sentence of variables, '( not x )', '( x ( and y ) )' and '( x ( or y ) )': "

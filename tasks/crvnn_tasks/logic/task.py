@@ -32,12 +32,17 @@ from crvnn_tasks.logic.language import (
 )
 from crvnn_tasks.rows import FileTask, Row
 
-# Patterns that sentences of the test split contain, and those of training never.
+# Patterns that sentences of the test split contain, and those of training never: a beginning, and an end behind it.
 _PATTERNS = {
-    "A": re.compile(r"\( and \( not a \) \)"),
-    "B": re.compile(r"\( and \( not .* \) \)"),
-    "C": re.compile(r"\( (and|or) \( not .* \) \)"),
+    "A": (re.compile(r"\( and \( not a \) \)"), ""),
+    "B": (re.compile(r"\( and \( not "), " ) )"),
+    "C": (re.compile(r"\( (and|or) \( not "), " ) )"),
 }
+
+
+def _contains(text: str, pattern: tuple[re.Pattern[str], str]) -> bool:
+    begun = pattern[0].search(text)
+    return begun is not None and text.find(pattern[1], begun.end()) >= 0
 
 
 class Logic(FileTask):
@@ -103,7 +108,7 @@ class Logic(FileTask):
     def _share(self, pair: Pair) -> str:
         """The split of a pair that is short enough for training."""
         pattern = _PATTERNS.get(self.setting)
-        if pattern and any(pattern.search(" ".join(sentence)) for sentence in pair):
+        if pattern and any(_contains(" ".join(sentence), pattern) for sentence in pair):
             return "test"
         return "train" if zlib.crc32(row_text(pair).encode()) % 10 else "dev"
 

@@ -46,6 +46,14 @@ class Connection(H11Protocol):
             self.transport.abort()
         self._watch()
 
+    def send_400_response(self, msg: str) -> None:
+        super().send_400_response(msg)
+        if (
+            self.cycle is not None
+        ):  # of a request whose body is malformed: what the app answers cannot be sent too
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch()
@@ -88,6 +96,7 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
             lifespan="on",
             log_level="error",
             access_log=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
     )

@@ -3,6 +3,7 @@
 Each has a queue of its own, with a limit. A request is tried among the small ones. It goes to the heavy ones if its
 estimated cost is high, or if it has used more CPU time than a small request may. What nobody waits for any longer is
 removed from its queue; what is running ends at the next call of a module, by a hook that torch has for all modules.
+There a heavy request also pauses while small ones are computed: two threads would hand Python's lock to and fro.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from crvnn_explorer.models import Explorer
 
-#: Estimated cost, in tokens times steps, of a small request at most.
-SMALL_COST = 1024
+#: Estimated cost of a small request at most: the square of its tokens.
+SMALL_COST = 32**2
 #: CPU seconds that a small request, and a heavy one, may take.
 SMALL_SECONDS, HEAVY_SECONDS = 0.25, 20.0
 #: Requests that may wait for each thread.
 SMALL_WAITING, HEAVY_WAITING = 64, 16
+_PAUSE = 0.02  # seconds that a heavy request waits for small ones, at most, before it calls the next module
 
 T = TypeVar("T")
 _running = threading.local()  # .job, in a worker thread
@@ -54,6 +56,8 @@ class _Interrupt(BaseException):  # no Exception, which code in between might ca
 class _Job(Generic[T]):
     work: Callable[[Explorer], T]
     seconds: float
+    #: While it is not set, others go first.
+    turn: threading.Event | None = None
     answer: Future[T] = field(factory=Future)
     stopped: bool = False
     _began: float = 0.0
@@ -79,7 +83,9 @@ class _Job(Generic[T]):
             _running.job = None
 
     def check(self) -> None:
-        """End the work if nobody waits for it, or if it has had its time."""
+        """End the work if nobody waits for it, or if it has had its time; pause while others go first."""
+        if self.turn is not None:
+            self.turn.wait(_PAUSE)
         if self.stopped or time.thread_time() - self._began > self.seconds:
             raise _Interrupt
 
@@ -96,10 +102,12 @@ class Lane:
 
     :param seconds: of CPU time that a request may take.
     :param most: requests that may wait.
+    :param before: the thread that goes first.
     """
 
-    def __init__(self, explorer: Explorer, seconds: float, most: int) -> None:
-        self.explorer, self.seconds, self.most = explorer, seconds, most
+    def __init__(self, explorer: Explorer, seconds: float, most: int, before: Lane | None = None) -> None:
+        self.explorer, self.seconds, self.most, self._before = explorer, seconds, most, before
+        self.idle = threading.Event()
         self._waiting: deque[_Job[Any]] = deque()
         self._current: _Job[Any] | None = None
         self._change = threading.Condition()
@@ -123,11 +131,12 @@ class Lane:
 
     async def run(self, work: Callable[[Explorer], T]) -> T:
         """The result of some work; where this is cancelled, the work stops."""
-        job = _Job(work, self.seconds)
+        job = _Job(work, self.seconds, None if self._before is None else self._before.idle)
         with self._change:
             if len(self._waiting) >= self.most:
                 raise BusyError(1 + int(self.seconds))
             self._waiting.append(job)
+            self.idle.clear()
             self._change.notify()
         try:
             return await asyncio.wrap_future(job.answer)
@@ -144,6 +153,8 @@ class Lane:
         while True:
             with self._change:
                 self._current = None
+                if not self._waiting:
+                    self.idle.set()
                 self._change.wait_for(lambda: self._waiting or self._closed)
                 if self._closed:
                     return
@@ -156,7 +167,7 @@ class Lanes:
 
     def __init__(self, explorer: Explorer) -> None:
         self._small = Lane(explorer, SMALL_SECONDS, SMALL_WAITING)
-        self._heavy = Lane(explorer.twin(), HEAVY_SECONDS, HEAVY_WAITING)
+        self._heavy = Lane(explorer.twin(), HEAVY_SECONDS, HEAVY_WAITING, self._small)
 
     def __enter__(self) -> Lanes:
         self._hook = register_module_forward_pre_hook(_check)
@@ -172,7 +183,7 @@ class Lanes:
     async def run(self, work: Callable[[Explorer], T], cost: Callable[[Explorer], int] = lambda _: 0) -> T:
         """The result of some work, done beside the loop that serves the page.
 
-        :param cost: estimates it, in tokens times steps.
+        :param cost: estimates it, as the square of the number of tokens.
         :raises BusyError: if too many requests wait.
         :raises OverrunError: if it takes too long.
         """

@@ -83,20 +83,15 @@ class Explorer:
             return self._description
 
     def cost(self, query: Query) -> int:
-        """What a query is estimated to cost, in tokens times steps; 0 if its answer is known.
+        """What a query is estimated to cost, as the square of its tokens; 0 if its answer is known.
 
-        An error if it cannot be answered.
+        An error if its texts cannot be taken. Parts and settings are not looked at: to exchange them takes longer than
+        a small query.
         """
         if self._inspections.get(query) is not None:
             return 0
         with self._lock:
-            trained = self._model_for(query)
-            lengths = _checked_lengths(trained, query)
-            steps = [trained.model.encoder.step_limit(length) for length in lengths]
-        return sum(
-            length * (length if limit is None else limit)
-            for length, limit in zip(lengths, steps, strict=True)
-        )
+            return sum(length**2 for length in _checked_lengths(self._find(query.model), query.texts))
 
     def _model(self, name: str, trained: Trained) -> dict[str, Any]:
         model = trained.spec.model
@@ -170,7 +165,7 @@ class Explorer:
         if found is not None:
             return found
         trained = self._model_for(query)
-        _checked_lengths(trained, query)
+        _expect_bounded(trained, query, max(_checked_lengths(trained, query.texts)))
         found = inspect(trained, _question(query.texts), hard=query.hard)
         return self._inspections.keep(query, found)
 
@@ -200,9 +195,9 @@ def _question(texts: tuple[str, ...]) -> Text:
     return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
 
-def _checked_lengths(trained: Trained, query: Query) -> list[int]:
-    """How many tokens each text has; an error if the number of texts is wrong, or a text or a setting is too large."""
-    arity, texts = trained.task.arity, query.texts
+def _checked_lengths(trained: Trained, texts: tuple[str, ...]) -> list[int]:
+    """How many tokens each text has; an error if the number of texts is wrong, or one is empty or too long."""
+    arity = trained.task.arity
     if len(texts) != arity:
         wanted = "one text" if arity == 1 else "two texts"
         raise InputError(f"the task '{trained.spec.task.name}' asks for {wanted}, not for {len(texts)}")
@@ -220,6 +215,11 @@ def _checked_lengths(trained: Trained, query: Query) -> list[int]:
             f"the text has {longest:,} tokens; the explorer takes up to {MOST_TOKENS}. "
             "'crvnn predict' and 'crvnn parse' have no such limit."
         )
+    return lengths
+
+
+def _expect_bounded(trained: Trained, query: Query, longest: int) -> None:
+    """Refuse settings with which a text of so many tokens may take very long, or much memory."""
     steps = trained.model.encoder.step_limit(longest)
     if steps is not None and steps > MOST_STEPS:
         raise InputError(
@@ -231,7 +231,6 @@ def _checked_lengths(trained: Trained, query: Query) -> list[int]:
             raise InputError(
                 f"{slot}.{key}: the explorer takes whole numbers up to {MOST_WHOLE}, not {value:,}"
             )
-    return lengths
 
 
 def _strong(weights: list[float]) -> list[tuple[int, float]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -104,6 +104,8 @@ async def _asked(
             body = await _body(request)
     except TimeoutError:
         return refusal(f"the question has not come in within {MOST_SECONDS} seconds", 408)
+    except ClientDisconnect:
+        return _unread()
     if body is None:
         return refusal(f"the text is too long: at most {MOST_BYTES // 1024} kB are read", 413)
 
@@ -148,7 +150,7 @@ async def _answered(
         if answer in done:
             return Response(await answer, media_type="application/json")
         if gone in done:
-            return Response(status_code=499)  # which nobody reads
+            return _unread()
         return _later(f"it has not been answered within {MOST_ANSWERING} seconds", 1)
     except CrvnnError as error:
         return refusal(str(error).replace("--set model.", ""), 400)
@@ -172,6 +174,11 @@ async def _disconnected(request: Request) -> None:
     """Wait until the client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _unread() -> Response:
+    """An answer to a client that has gone."""
+    return Response(status_code=499)
 
 
 def _later(message: str, seconds: int) -> Response:

@@ -1,5 +1,6 @@
 """Connections that do not end by themselves, too many of them, and requests that are none."""
 
+import logging
 import socket
 import time
 
@@ -85,7 +86,12 @@ def test_more_connections_than_allowed_are_told_to_come_back(explorer, monkeypat
 
 
 def test_malformed_requests_leave_the_server_up_and_its_terminal_empty(port, ask, capfd):
+    logged, handler = [], logging.Handler()
+    handler.emit = logged.append
+    logging.getLogger("uvicorn.error").addHandler(handler)
     for request in damaged(4 * len(MALFORMED)):
         send(port, request)
     assert ask("/api/models")[0] == 200
+    logging.getLogger("uvicorn.error").removeHandler(handler)
+    assert not [record.getMessage() for record in logged]
     assert capfd.readouterr().err == ""

@@ -96,7 +96,10 @@ def test_more_requests_than_can_wait_are_told_to_come_back(explorer, heavy, gate
             status, found = asking(port)("/api/inspect", question)
             return status, found.get("error")
 
-        answers = [pool.submit(one, question) for question in variants(heavy, 6)]
+        first, *others = variants(heavy, 6)
+        answers = [pool.submit(one, first)]
+        until(lambda: gated.steps)
+        answers += [pool.submit(one, question) for question in others]
         until(lambda: sum(answer.done() for answer in answers) == 3)  # one runs, two wait
         assert {answer.result() for answer in answers if answer.done()} == {
             (503, "too many questions wait to be answered; try again later")
@@ -171,6 +174,28 @@ def test_cancelled_work_leaves_its_thread_at_the_next_module(explorer, gated):
 
     with Lanes(explorer) as both:
         asyncio.run(cancelled())
+
+
+def test_heavy_work_pauses_while_small_work_is_done(explorer, gated, monkeypatch):
+    monkeypatch.setattr(lanes, "_PAUSE", 60)
+    paused, done = threading.Event(), []
+
+    def heavy(explorer):
+        paused.wait(60)
+        explorer.runs[next(iter(explorer.runs))].predict(["a b"])
+        done.append("heavy")
+
+    def light(_):
+        paused.set()
+        time.sleep(0.1)
+        done.append("small")
+
+    async def both_at_once():
+        await asyncio.gather(both._heavy.run(heavy), both.run(light))
+
+    with Lanes(explorer) as both:
+        asyncio.run(both_at_once())
+    assert done == ["small", "heavy"]
 
 
 def test_both_threads_share_weights_but_no_module(explorer):

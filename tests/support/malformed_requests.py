@@ -17,6 +17,8 @@ MALFORMED = [
     b"Transfer-Encoding: chunked\r\n\r\n5\r\n{}{}{\r\nffffffffff\r\n",
     b"POST /api/inspect HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     b'Content-Length: 9\r\n\r\n{"a":"\xff"}',
+    b"POST /api/inspect HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 99\r\n\r\n{",
     b"GET /api/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n\x00\x01 garbage behind\r\n\r\n",
     b"GET /static/%00 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
     b"GET /api/example?model=%ff&number=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",

@@ -96,20 +96,24 @@ def _binary(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
     if path.suffix == ".gz":
         return cast("IO[bytes]", stack.enter_context(gzip.open(path, "rb")))
     if path.suffix == ".zip":
-        archive = stack.enter_context(zipfile.ZipFile(path))
-        members = [name for name in archive.namelist() if not name.endswith("/")]
-        if len(members) != 1:
-            held = ", ".join(members[:5]) + (" ..." if len(members) > 5 else "")
-            raise CrvnnError(
-                f"{path}: a zip file must hold exactly one file; this one holds {held or 'none'}. Extract one."
-            )
         try:
-            return stack.enter_context(archive.open(members[0]))
+            return _only_member(path, stack)
         except UNSUPPORTED as error:
             raise CrvnnError(
                 f"{path} cannot be read: {error}. Extract the file, and give its own path."
             ) from None
     return stack.enter_context(path.open("rb"))
+
+
+def _only_member(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
+    archive = stack.enter_context(zipfile.ZipFile(path))
+    members = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(members) != 1:
+        held = ", ".join(members[:5]) + (" ..." if len(members) > 5 else "")
+        raise CrvnnError(
+            f"{path}: a zip file must hold exactly one file; this one holds {held or 'none'}. Extract one."
+        )
+    return stack.enter_context(archive.open(members[0]))
 
 
 @contextlib.contextmanager

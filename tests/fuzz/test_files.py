@@ -93,11 +93,15 @@ def unknown_method(data):
     data[place : place + 2] = b"\x63\x00"
 
 
+def later_version(data):
+    data[data.rindex(b"PK\x01\x02") + 6] = 64
+
+
 def flipped(data):
     data[60] ^= 0xFF
 
 
-@pytest.mark.parametrize("damage", [encrypted, unknown_method, flipped])
+@pytest.mark.parametrize("damage", [encrypted, unknown_method, later_version, flipped])
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_an_encrypted_or_damaged_zip_is_one_message(tmp_path, damage, method):
     path = zipped(tmp_path / "a.zip", damage, method)

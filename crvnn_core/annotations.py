@@ -85,6 +85,8 @@ Probability = Annotated[float, Range(ge=0, le=1)]
 Positive = Annotated[float, Range(gt=0)]
 #: A number of at least 0, such as the weight of a loss.
 Weight = Annotated[float, Range(ge=0)]
+#: The initial value of a gate's bias: beyond these the gate would not learn.
+Bias = Annotated[float, Range(ge=-20, le=20)]
 #: A whole number of at least 1.
 Count = Annotated[int, Range(ge=1)]
 #: A whole number of at least 0, which is often none, or no limit.

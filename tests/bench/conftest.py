@@ -11,7 +11,7 @@ from crvnn_core import assemble, create_plugin_manager, read_catalog, read_spec,
 @pytest.fixture
 def contenders(catalog):
     """Small untrained contenders."""
-    return Contenders(Setup(width=8), catalog)
+    return Contenders(Setup(width=16), catalog)
 
 
 @pytest.fixture(scope="session")

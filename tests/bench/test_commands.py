@@ -8,7 +8,7 @@ from crvnn_bench.report.environment import cpu_model
 
 
 def test_every_command_has_an_example():
-    for name in ("speed", "memory", "lengths", "shortcuts", "profile", "plot"):
+    for name in ("speed", "encoders", "memory", "lengths", "shortcuts", "profile", "plot"):
         assert f"crvnn bench {name}" in run(name, "--help").stdout.partition("Examples:")[2], name
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.kernels import Library, Operation, operation, without
+from crvnn_core.kernels import Library, Operation, cache, operation, without
 from crvnn_core.kernels.library import fixed_weights
 
 
@@ -154,7 +154,10 @@ def test_two_packages_cannot_attach_a_library_of_one_name(library):
 
 def test_a_library_that_defines_no_scope_is_named_and_torch_does_the_work(monkeypatch, tmp_path):
     made = Library("without_a_scope", "crvnn_core.engine.native")
-    monkeypatch.setattr(made, "path", lambda: tmp_path)
+    path = tmp_path / "without_a_scope.so"
+    path.write_bytes(b"as if compiled")
+    cache.write_checksum(path)
+    monkeypatch.setattr(made, "path", lambda: path)
     monkeypatch.setattr(torch.ops, "load_library", lambda path: None)
     with pytest.warns(UserWarning, match="define_scope"):
         assert made.load() is None

@@ -8,6 +8,7 @@ import pytest
 
 import small
 from crvnn_core import CrvnnError, InputError, train
+from crvnn_core.training import checkpoint
 from reporting import page_of, report
 
 
@@ -67,6 +68,8 @@ def test_runs_with_different_classes_are_refused(small_catalog, letters_run, var
     lexicon = json.loads((tmp_path / "b" / "vocabulary.json").read_text())
     lexicon["classes"] = ["nay", "yea"]
     (tmp_path / "b" / "vocabulary.json").write_text(json.dumps(lexicon))
+    weights = tmp_path / "b" / "weights.safetensors"
+    checkpoint.save(weights, {"model": checkpoint.load(weights)["model"]})  # they belong to any vocabulary
     with pytest.raises(
         InputError,
         match=r"the classes of .*run are no, yes, those of .*b nay, yea: they were trained on different data",

@@ -69,7 +69,11 @@ def test_a_problem_in_an_extended_file_is_reported_there(catalog, spec_file):
 
 def test_naming_another_component_drops_the_old_parameters(catalog, spec_file):
     path = spec_file('[model.cell]\nname = "gated"\nhidden = 48\ndropout = 0.5\n')
-    assert read_spec(catalog, path, parts={"cell": "lstm"}).model.cell == PartSpec("lstm", {"dropout": 0.0})
+    plain = read_spec(catalog, sets=["model.cell=lstm"]).model.cell
+    assert read_spec(catalog, path, parts={"cell": "lstm"}).model.cell == plain
+    assert plain.name == "lstm"
+    assert plain.params["dropout"] == 0.0
+    assert "hidden" not in plain.params
 
 
 def test_naming_the_same_component_again_keeps_its_parameters(catalog, spec_file):

@@ -63,7 +63,8 @@ def test_a_part_is_a_name_or_a_table(catalog, spec_file):
     as_table = read_spec(catalog, spec_file('[model.cell]\nname = "lstm"\n', "table.toml"))
     inline = read_spec(catalog, spec_file('[model]\ncell = {name = "lstm", dropout = 0.0}\n', "inline.toml"))
     assert as_text == as_table == inline
-    assert as_text.model.cell == PartSpec("lstm", {"dropout": 0.0})
+    assert as_text.model.cell.name == "lstm"
+    assert as_text.model.cell.params["dropout"] == 0.0
 
 
 def test_observers_are_a_list_of_names_and_tables(catalog, spec_file):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from crvnn_bench.commands.encoders import encoders_command
 from crvnn_bench.commands.lengths import lengths_command
 from crvnn_bench.commands.memory import memory_command
 from crvnn_bench.commands.plot import plot_command
@@ -21,6 +22,7 @@ def bench() -> None:
     \b
     Examples:
       crvnn bench speed --lengths 701-1000 --contender crvnn --contender dense
+      crvnn bench encoders --lengths 50-100
       crvnn bench memory --lengths 1000
       crvnn bench lengths --out lengths.json
       crvnn bench plot lengths.json --out lengths.svg
@@ -31,6 +33,7 @@ def bench() -> None:
 
 for _command in (
     speed_command,
+    encoders_command,
     memory_command,
     lengths_command,
     shortcuts_command,

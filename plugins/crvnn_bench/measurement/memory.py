@@ -160,6 +160,8 @@ def measure_here(request: Request) -> Peak:
     meter.begin()
     try:
         steps = perform(request.work, model, batch)
+    except CrvnnError as error:  # an encoder's own limit: a length, say
+        return Peak(None, method=meter.method, note=f"not run: {error}")
     except RuntimeError as error:
         if not out_of_memory(error):
             raise

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crvnn_core import Cell
-from crvnn_core.annotations import Probability, check_ranges
+from crvnn_core.annotations import Bias, Probability, check_ranges
 from crvnn_plugins.layers import linear
 
 
@@ -31,7 +31,7 @@ class LSTMCell(Cell):
         width: int,
         dropout: Probability = 0.0,
         leaf: Literal["gated", "tanh"] = "gated",
-        forget_bias: float = 0.0,
+        forget_bias: Bias = 0.0,
         orthogonal: bool = False,
     ) -> None:
         super().__init__(width, state_width=2 * width)

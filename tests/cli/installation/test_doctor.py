@@ -8,6 +8,8 @@ from calling import run
 from crvnn_core.cli.installation import doctor, findings
 from crvnn_core.cli.installation.findings import Finding
 from crvnn_core.cli.session import Session
+from crvnn_core.host.attribution import Source
+from crvnn_core.host.manager import BrokenPlugin
 from crvnn_core.kernels import without
 
 QUICK = ("python", "kernels", "plugins", "extras", "disk")
@@ -44,11 +46,10 @@ def test_a_broken_plug_in_is_a_problem_with_advice(quick, monkeypatch):
 
 
 def test_plug_ins_that_could_not_be_loaded_are_found():
-    class Broken:
-        source, reason = "their-cell 2.0", "ImportError: no module named 'fancy'"
+    source = Source("their-plugin", "their-cell", "2.0")
 
     class Catalog:
-        components, broken = {}, [Broken]
+        components, broken = {}, [BrokenPlugin(source, "ImportError: no module named 'fancy'")]
 
     class WithBroken(Session):
         catalog = Catalog

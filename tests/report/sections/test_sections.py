@@ -9,7 +9,7 @@ from crvnn_report.sections import SECTIONS
 def test_what_differs_is_shown_and_marked_in_the_whole(both):
     outline, _ = both
     assert "model.cellgatedlstm" in outline.section("differences")
-    assert "3 more settings, which only some of them have" in outline.section("differences")
+    assert "6 more settings, which only some of them have" in outline.section("differences")
     marked = [element[2] for element in outline.all("tr", **{"class": "marked"})]
     assert "model.cellgatedlstm" in marked
     assert not any("model.width" in each for each in marked)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from crvnn_core import Encoder, Encoding, checked_lengths
-from crvnn_core.annotations import Count, Probability, check_ranges
+from crvnn_core.annotations import Bias, Count, Probability, check_ranges
 from crvnn_core.precision import at_least_float32
 from crvnn_plugins.encoders.sequences.transformer import Traceable, check_heads
 
@@ -38,7 +38,7 @@ class NDR(Encoder):
         layers: Count = 8,
         heads: Count = 4,
         dropout: Probability = 0.0,
-        gate_bias: float = -3.0,
+        gate_bias: Bias = -3.0,
     ) -> None:
         super().__init__(width)
         check_heads(heads, width)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crvnn_core import Encoder, Encoding, checked_lengths
-from crvnn_core.annotations import Count, Probability, Range, Weight, check_ranges
+from crvnn_core.annotations import Bias, Count, Probability, Range, Weight, check_ranges
 from crvnn_core.precision import at_least_float32
 from crvnn_plugins.encoders.sequences.transformer import Traceable, check_heads, positions
 
@@ -41,7 +41,7 @@ class UniversalTransformer(Encoder):
         heads: Count = 4,
         dropout: Probability = 0.0,
         tau: Weight = 0.001,
-        halting_bias: float = -3.0,
+        halting_bias: Bias = -3.0,
         epsilon: Annotated[float, Range(ge=0, lt=1)] = 0.01,
     ) -> None:
         super().__init__(width)

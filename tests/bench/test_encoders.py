@@ -1,0 +1,53 @@
+"""``crvnn bench encoders``: all encoders in one table, those that cannot do the work with the reason."""
+
+import json
+
+import pytest
+
+from bench_cli import run
+from crvnn_bench.commands.encoders import _all
+from crvnn_bench.commands.output import contenders_of
+from crvnn_bench.setup import UNTRAINED, Setup
+from crvnn_core.cli.session import Session
+
+SMALL = ("--batch", "1", "--samples", "2", "--repeats", "1", "--width", "8", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bench") / "encoders.json"
+    contenders = ("--contender", "balanced", "--contender", "cyk")
+    table = run("encoders", *contenders, "--lengths", "6", "--lengths", "210", *SMALL, "--out", path)
+    return table.stdout, json.loads(path.read_text())["entries"]
+
+
+def test_every_encoder_has_time_and_memory_beside_those_of_the_first(results):
+    _, entries = results
+    assert [(entry["lengths"], entry["contender"]) for entry in entries] == [
+        ("6", "balanced"),
+        ("6", "cyk"),
+        ("210", "balanced"),
+        ("210", "cyk"),
+    ]
+    first, second = entries[:2]
+    assert first["slower"] == first["larger"] == 1
+    assert min(second["seconds"], second["bytes"], second["slower"], second["larger"]) > 0
+
+
+def test_an_encoder_that_cannot_do_a_workload_is_listed_with_the_reason(results):
+    table, entries = results
+    assert entries[3]["seconds"] is entries[3]["bytes"] is entries[3]["slower"] is None
+    assert "takes at most 200" in entries[3]["note"]
+    assert "not run:" in table
+
+
+def test_all_encoders_are_measured_if_none_is_named():
+    session = Session()
+    contenders = contenders_of(session, Setup(weights=UNTRAINED))
+    assert _all(contenders)[0] == "crvnn"
+    assert set(_all(contenders)) == set(session.catalog.components["encoder"])
+
+
+def test_an_unknown_encoder_is_refused_with_the_nearest_name():
+    refused = run("encoders", "--contender", "cky", *SMALL, code=2)
+    assert "Did you mean 'cyk'?" in refused.stderr

@@ -57,8 +57,11 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch()
-        if self._reading is None and self.transport.get_write_buffer_size():
-            self._reading = self.loop.call_later(MOST_READING, self._expect_read)
+        self._watch_reading()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._incoming, self._reading):
@@ -79,6 +82,11 @@ class Connection(H11Protocol):
         elif self._incoming is not None:
             self._incoming.cancel()
             self._incoming = None
+
+    def _watch_reading(self) -> None:
+        """Start the clock where an answer waits to be read."""
+        if self._reading is None and self.transport.get_write_buffer_size():
+            self._reading = self.loop.call_later(MOST_READING, self._expect_read)
 
     def _expect_read(self) -> None:
         self._reading = None

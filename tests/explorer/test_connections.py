@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from crvnn_explorer import connections
+from crvnn_explorer import command, connections
 from exploring import serving
 from malformed_requests import MALFORMED, answer, connected, damaged, send
 
@@ -53,21 +53,33 @@ def test_a_body_without_end_is_refused_and_its_connection_closed(port, monkeypat
         assert answer(client).startswith(b"HTTP/1.1 413 ")
 
 
-def test_an_answer_that_nobody_reads_does_not_stay(explorer, monkeypatch, ask, port):
+def test_an_answer_that_nobody_reads_does_not_stay(explorer, monkeypatch):
     """Its connection is closed: there is room for the next."""
     monkeypatch.setattr(connections, "MOST_READING", 0.2)
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
-    with serving(explorer) as other, connected(other) as client:
+    listening = command.listening
+
+    def with_small_buffer(*address):
+        sock = listening(*address)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return sock
+
+    monkeypatch.setattr(command, "listening", with_small_buffer)
+    with serving(explorer) as port, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.sendall(b"GET /api/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 400)
-        deadline = time.monotonic() + 60
-        while True:
-            with connected(other) as second:
-                second.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-                if answer(second).startswith(b"HTTP/1.1 200 "):
-                    break
+        client.connect(("127.0.0.1", port))
+        client.sendall(b"GET /static/app.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 400)
+        client.recv(1)
+        deadline = time.monotonic() + 20
+        while not _answers(port):
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def _answers(port):
+    with connected(port) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        return answer(client).startswith(b"HTTP/1.1 200 ")
 
 
 def test_more_connections_than_allowed_are_told_to_come_back(explorer, monkeypatch):

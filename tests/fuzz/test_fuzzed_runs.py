@@ -128,6 +128,7 @@ def test_archives_of_runs(place, names, data):
     shutil.rmtree(target, ignore_errors=True)
 
 
+# Not completion, which asks the shell for its version.
 _COMMANDS = [
     "assemble",
     "list",
@@ -138,7 +139,6 @@ _COMMANDS = [
     "compare",
     "eval",
     "trees",
-    "completion",
     "check",
 ]
 _OPTIONS = [

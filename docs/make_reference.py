@@ -291,6 +291,9 @@ def _commands() -> Iterator[str]:
         yield f"## {path}"
         yield _code(" ".join([path, *command.collect_usage_pieces(ctx)]), "text")
         yield from _help(command.help or "")
+        command._help_option = (
+            None  # click keeps the one of the first context that asked: of another test, say
+        )
         rows = [
             _option(parameter) for parameter in command.get_params(ctx) if isinstance(parameter, click.Option)
         ]

@@ -66,9 +66,9 @@ def expect_finite(found: Tensor) -> None:
     """Refuse vectors [B, ...] or logits of a model's answers that have NaN or infinity."""
     bad = int((~found.isfinite()).flatten(1).any(1).sum())
     if bad:
-        raise CrvnnError(
+        raise InputError(
             f"the model computed NaN or infinity for {bad} of {len(found)} texts, so it has no answer for them. "
-            "Were its weights trained stably, and are its vectors of tokens of a usual size?"
+            "Were its weights trained stably, and are its vectors of tokens and its settings of a usual size?"
         )
 
 

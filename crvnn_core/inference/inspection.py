@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,10 +76,6 @@ def inspect(trained: Trained, text: Text, *, hard: bool = False, weights: bool =
     sequences = trained.question(text).sequences
     output = trained.model.ask(*([tokens] for tokens in sequences), trace=True, hard=hard)
     chances = output.logits[0].float().softmax(-1).tolist()
-    if not all(map(math.isfinite, chances)):
-        raise InputError(
-            "the model's probabilities for this text are NaN: its weights, or the settings chosen for it, overflow"
-        )
     inspected = tuple(
         _sequence(trained, tokens, encoding, hard, weights)
         for tokens, encoding in zip(sequences, output.encodings, strict=True)

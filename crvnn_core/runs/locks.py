@@ -11,6 +11,7 @@ import _thread
 import contextlib
 import json
 import os
+import signal
 import socket
 import tempfile
 import threading
@@ -100,7 +101,7 @@ class LockFile:
             while not done.wait(self.beat):
                 if self._last() != self.number and not done.wait(1.0) and self._last() != self.number:
                     self.lost = True
-                    _thread.interrupt_main()
+                    _interrupt_main()
                     return
                 with contextlib.suppress(OSError):  # the next time, perhaps
                     os.utime(self._file(self.number))
@@ -164,6 +165,12 @@ class LockFile:
         """The time of the file system, which machines with other clocks share."""
         with tempfile.TemporaryFile(dir=self.path.parent) as file:
             return os.fstat(file.fileno()).st_mtime
+
+
+def _interrupt_main() -> None:
+    """Interrupt the main thread as by Ctrl-C; where that is ignored, as in a shell's background, as by SIGTERM."""
+    handled = signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.SIG_DFL, None)
+    _thread.interrupt_main(signal.SIGINT if handled else signal.SIGTERM)
 
 
 def is_running(process: int) -> bool:

@@ -103,7 +103,7 @@ def test_an_encoder_without_a_trace_has_no_steps_and_no_tree(tmp_path):
 def test_numbers_out_of_reach_are_a_clear_error(letters, small_catalog):
     sets = ["model.decision.end=1e-45", "model.decision.start=1e-45"]
     extreme = exchange_parts(letters, small_catalog, {"decision": "tempered"}, sets)
-    with pytest.raises(InputError, match="are NaN"):
+    with pytest.raises(InputError, match="the model computed NaN"):
         inspect(extreme, "c d e f a")
 
 

@@ -1,5 +1,6 @@
 """Sentence vectors and probabilities of texts, in their order, whatever the batches."""
 
+import contextlib
 import copy
 
 import pytest
@@ -113,6 +114,9 @@ def test_progress_is_shown_if_it_is_asked_for(letters, monkeypatch):
 
         def __call__(self, number):
             shown.append(number)
+
+        def alive(self):
+            return contextlib.nullcontext()
 
     monkeypatch.setattr("crvnn_core.progress.Lines", Count)
     letters.encode(TEXTS, progress=True, batch_size=5)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import time
 
 import pytest
@@ -120,7 +121,19 @@ def test_heartbeats_keep_it_and_call(lock):
     assert not content(lock).exists()
 
 
-def test_an_owner_that_was_given_up_for_dead_is_interrupted(lock):
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN])
+def interruptible(request):
+    """Ctrl-C as usual, or ignored as in a shell's background; SIGTERM as Ctrl-C."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, request.param),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, signal.default_int_handler),
+    }
+    yield
+    for which, handler in before.items():
+        signal.signal(which, handler)
+
+
+def test_an_owner_that_was_given_up_for_dead_is_interrupted(lock, interruptible):
     assert lock.acquire()
     content(lock, 2).write_text("{}")
     with pytest.raises(KeyboardInterrupt), lock.held():

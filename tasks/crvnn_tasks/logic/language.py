@@ -189,6 +189,16 @@ def row_text(pair: Pair) -> str:
     return "\t".join(map(" ".join, pair))
 
 
+_REVERSED = dict(zip(RELATIONS, ("=", ">", "<", "^", "|", "v", "#"), strict=True))
+
+
+def renamed(label: str, pair: Pair, generator: random.Random) -> tuple[str, Pair]:
+    """Other sentences of the same relation: variables renamed at random, the two exchanged half of the time."""
+    names = dict(zip(VARIABLES, generator.sample(VARIABLES, len(VARIABLES)), strict=True))
+    found = tuple(tuple(names.get(token, token) for token in sentence) for sentence in pair)
+    return (label, found) if generator.random() < 0.5 else (_REVERSED[label], found[::-1])
+
+
 def _draw(generator: random.Random) -> Pair:
     """Draw two sentences of the same four variables."""
     # Only random() is used: Python guarantees that it alone stays the same between versions.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ from crvnn_tasks.logic.language import (
     operations,
     pairs,
     relation,
+    renamed,
     row_text,
     tokenize,
     worlds,
@@ -63,6 +65,9 @@ class Logic(FileTask):
     :param held_out: pairs in each of the development and test splits; ignored with ``directory``. In the setting
         ``length`` the test pairs are spread evenly over the numbers of operations.
     :param fresh: generate new training pairs for every epoch, rather than reshuffle the same ones.
+    :param rename: give other names to the variables of every training pair in each epoch, and exchange its sentences
+        half of the time: data augmentation that keeps the relation, or reverses it. Not for ``A``, whose test pairs
+        it would show.
     :param bad_rows: stop at a malformed row of a file, or skip it and report how many were skipped.
     """
 
@@ -81,14 +86,19 @@ class Logic(FileTask):
         rows: Count = 120_000,
         held_out: Count = 3000,
         fresh: bool = False,
+        rename: bool = False,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
         super().__init__(directory, bad_rows)
         most = MOST_OPERATIONS - (setting == "length")  # longer pairs must remain to test on
         if train_operations > most:
             raise ValueError(f"train_operations must be between 1 and {most}, not {train_operations}")
+        if rename and setting == "A":
+            raise ValueError(
+                "rename must be false in setting A: with other names, training pairs have the pattern of the test pairs"
+            )
         self.generated, self.setting, self.train_operations = not directory, setting, train_operations
-        self.count, self.held_out, self.fresh = rows, held_out, fresh
+        self.count, self.held_out, self.fresh, self.rename = rows, held_out, fresh, rename
         self.longer = range(train_operations + 1, MOST_OPERATIONS + 1)
         short = tuple(_names("train", number) for number in range(train_operations + 1))
         long = tuple((*_names("test", number), *_names("train", number)) for number in self.longer)
@@ -119,8 +129,16 @@ class Logic(FileTask):
 
     def epoch(self, seed: int, number: int) -> Iterable[Example]:
         if self.generated and self.fresh:
-            return self._make("train", f"train {seed} {number}")
-        return super().epoch(seed, number)
+            found: Iterable[Example] = self._make("train", f"train {seed} {number}")
+        else:
+            found = super().epoch(seed, number)
+        return self._renamed(found, f"rename {seed} {number}") if self.rename else found
+
+    def _renamed(self, examples: Iterable[Example], seed: str) -> Iterator[Example]:
+        generator = random.Random(seed)
+        for example in examples:
+            label, pair = renamed(RELATIONS[example.label], example.sequences, generator)
+            yield Example(pair, RELATIONS.index(label))
 
     def _make(self, split: str, seed: str) -> Iterator[Example]:
         """Generate the distinct pairs of a split."""

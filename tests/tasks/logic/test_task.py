@@ -1,5 +1,6 @@
 """The task of propositional inference: splits, epochs and settings."""
 
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -9,7 +10,7 @@ import pytest
 
 from crvnn_core import Component
 from crvnn_core.testing import CHECKS, run_checks
-from crvnn_tasks.logic.language import operations, pairs
+from crvnn_tasks.logic.language import operations, pairs, renamed
 from crvnn_tasks.logic.task import Logic
 from logic_reference import PATTERNS
 
@@ -123,3 +124,30 @@ def test_the_relation_of_typed_sentences_is_computed_where_they_have_one(left, r
     task = Logic()
     label = task.gold_label((task.tokenize(left), task.tokenize(right)))
     assert (None if label is None else task.classes[label]) == relation
+
+
+def test_renamed_pairs_are_new_in_each_epoch_and_have_the_relation_that_their_truth_tables_have():
+    plain, task = Logic(rows=400), Logic(rows=400, rename=True)
+    first, second = list(task.epoch(1, 0)), list(task.epoch(1, 1))
+    assert first == list(Logic(rows=400, rename=True).epoch(1, 0))
+    assert sorted(first, key=str) != sorted(second, key=str)
+    assert all(task.gold_label(example.sequences) == example.label for example in first + second)
+    assert len({e.sequences for e in first} - {e.sequences for e in plain.examples("train", 1)}) > 200
+    assert Counter(map(task.bucket, first)) == Counter(map(plain.bucket, plain.examples("train", 1)))
+    assert list(task.examples("dev", 1)) == list(plain.examples("dev", 1))
+
+
+def test_renaming_exchanges_the_sentences_half_of_the_time():
+    pair = (("a",), ("(", "a", "(", "or", "b", ")", ")"))
+    shapes = Counter(
+        (label, len(found[0])) for label, found in (renamed("<", pair, random.Random(n)) for n in range(400))
+    )
+    assert set(shapes) == {("<", 1), (">", len(pair[1]))}
+    assert min(shapes.values()) > 150
+
+
+def test_variables_are_not_renamed_where_that_would_show_the_test_pairs():
+    with pytest.raises(ValueError, match="rename must be false in setting A"):
+        Logic(setting="A", rename=True)
+    task = Logic(setting="C", rename=True, rows=300, held_out=20)
+    assert not any(PATTERNS["C"](" ".join(s)) for example in task.epoch(0, 0) for s in example.sequences)

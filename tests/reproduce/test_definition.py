@@ -83,8 +83,8 @@ def test_every_row_of_the_papers_table_is_there_with_its_figures(name):
         assert [figure.mean for figure in rows[row].published.values()] == list(map(float, printed.split()))
 
 
-def test_there_are_the_papers_tables_and_two_beyond():
-    assert set(table_names()) == PAPER.keys() | {"arguments", "depth"}
+def test_there_are_the_papers_tables_and_three_beyond():
+    assert set(table_names()) == PAPER.keys() | {"arguments", "depth", "encoders"}
 
 
 def test_a_spread_is_read_beside_the_mean():
@@ -121,6 +121,34 @@ def test_every_row_of_a_shipped_table_has_a_spec(name, budget, catalog, tmp_path
         assert str(tmp_path) in str(spec.task.params.get("directory")) or not spec.task.params.get(
             "directory"
         )
+
+
+def test_the_table_of_encoders_has_every_encoder_of_crvnn(catalog):
+    table = read_table("encoders")
+    named = {
+        row_spec(row, table.experiments["listops"], "laptop", catalog)
+        .spec(0, Path("data"))
+        .model.encoder.name
+        for row in table.rows
+    }
+    ours = {
+        n for n, c in catalog.components["encoder"].items() if str(c.component.build).startswith("crvnn_")
+    }
+    assert ours <= named
+    assert len(ours) > 15
+
+
+def test_models_of_all_tables_share_the_runs_of_listops(catalog):
+    prints = [
+        {
+            row.name: row_spec(row, table.experiments["listops"], "laptop", catalog).fingerprint
+            for row in table.rows
+        }
+        for table in map(read_table, ("listops", "ablation", "encoders"))
+    ]
+    for one in prints:
+        for other in prints:
+            assert all(other[name] == one[name] for name in one.keys() & other.keys())
 
 
 @pytest.mark.parametrize("task", ["listops", "logic"])

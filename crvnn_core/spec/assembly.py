@@ -17,6 +17,7 @@ from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.inference.model import Head, Model, TokenVectors
 from crvnn_core.interfaces import Embedding, Encoder, Objective, Observer, Task
 from crvnn_core.spec import Lexicon, ModelSpec, PartSpec, RunSpec
+from crvnn_core.spec.freezing import freeze_untrained
 from crvnn_core.spec.stages import weight_problems
 from crvnn_core.trees.gold import TreeSource
 
@@ -139,6 +140,7 @@ def _assemble(
     model = None if encoder is None else _model(spec, task, embedding, encoder, lexicon, offers)
     observers: list[Observer] = []
     if lexicon is None:  # a saved model is not trained
+        problems += freeze_untrained(spec, model)
         problems += _optimizer_problems(spec, catalog, model)
         problems += _objective_problems(spec, catalog, task, model)
         observers = [build("observer", part) for part in spec.training.observers]

@@ -115,6 +115,8 @@ class TrainingSpec:
     save_every: int = field(default=500, validator=Range(ge=0))
     #: A run directory whose weights training starts from; empty for random initialisation.
     start: FilePath = ""
+    #: Train only the weights whose names begin with this, such as ``encoder.scorer`` or ``head``; empty for all.
+    trained: str = ""
     #: The kind of device.
     accelerator: str = field(default="auto", validator=one_of("auto", "cpu", "cuda", "mps"))
     #: Number of devices on this machine, one process each.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ class AlongTrees(Objective):
     def along(
         self, forward: Callable[..., Output], batch: Batch, levels: Sequence[Tensor], supervised: Tensor
     ) -> tuple[Tensor, Output]:
-        """The loss along trees, and the output; decisions count where an example is ``supervised`` [B] (1 or 0)."""
+        """The loss along trees, and the output; the decisions of an example count ``supervised`` [B] times."""
         output = forward(batch, levels=levels)
         loss = output.loss(batch.labels)
         for encoding in output.encodings:
@@ -89,25 +90,39 @@ class SelfTraining(AlongTrees):
     :param noise: by which Gumbel noise on the scores is multiplied when a tree is sampled.
     :param confidence: decisions are supervised on trees along which the label has at least this probability.
     :param decisions: weight of the decisions.
+    :param weighting: by what decisions are multiplied beside their weight: ``equal`` for nothing, ``advantage`` for how
+        much more likely the label is along the chosen tree than along the mean one: the difference of their log
+        probabilities. Labels that are likely along any tree then say little about structure.
     """
 
     @check_ranges
     def __init__(
-        self, samples: Count = 4, noise: Weight = 1.0, confidence: Probability = 0.5, decisions: Weight = 1.0
+        self,
+        samples: Count = 4,
+        noise: Weight = 1.0,
+        confidence: Probability = 0.5,
+        decisions: Weight = 1.0,
+        weighting: Literal["equal", "advantage"] = "equal",
     ) -> None:
         super().__init__(decisions)
-        self.samples, self.noise, self.confidence = samples, noise, confidence
+        if weighting not in ("equal", "advantage"):
+            raise ValueError(f"weighting must be 'equal' or 'advantage', not {weighting!r}")
+        self.samples, self.noise, self.confidence, self.weighting = samples, noise, confidence, weighting
 
     def loss(
         self, model: Model, forward: Callable[..., Output], batch: Batch, examples: Sequence[Example]
     ) -> tuple[Tensor, Output]:
         sampled = model.sample(_repeated(batch, self.samples), self.noise)
-        probabilities = at_least_float32(sampled.logits).softmax(-1).view(self.samples, len(examples), -1)
+        logs = at_least_float32(sampled.logits).log_softmax(-1).view(self.samples, len(examples), -1)
         index = batch.labels.expand(self.samples, -1).unsqueeze(2)
-        highest, best = probabilities.gather(2, index).squeeze(2).max(0)  # over the samples: [B] each
+        likelihoods = logs.gather(2, index).squeeze(2)  # log p of the labels [samples, B]
+        highest, best = likelihoods.max(0)
         rows = best * len(examples) + torch.arange(len(examples), device=best.device)
         levels = [encoding.levels[rows] for encoding in sampled.encodings if encoding.levels is not None]
-        return self.along(forward, batch, levels, (highest >= self.confidence).to(highest.dtype))
+        weights = (highest.exp() >= self.confidence).to(highest.dtype)
+        if self.weighting == "advantage":
+            weights = weights * (highest - likelihoods.mean(0))
+        return self.along(forward, batch, levels, weights)
 
 
 def _repeated(batch: Batch, times: int) -> Batch:

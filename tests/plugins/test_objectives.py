@@ -185,3 +185,26 @@ def test_self_training_trains_the_scorer(sets):
     train(assembly, evaluate_splits=[])
     after = dict(assembly.model.encoder.scorer.named_parameters())
     assert [name for name in before if torch.equal(before[name], after[name])] == []
+
+
+@pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
+def test_with_advantages_decisions_count_as_far_as_their_tree_is_better_than_the_mean(task):
+    model, batch, examples = setting(task)
+    settings = {"samples": 3, "noise": 4.0, "confidence": 0.0}
+    loss, chosen = loss_and_levels(SelfTraining(**settings, weighting="advantage"), model, batch, examples)
+    torch.manual_seed(0)  # the same samples again
+    many = collate(examples * 3, model.vocabulary)
+    sampled = [encoding.levels for encoding in model.sample(many, 4.0).encodings]
+    logs = label_probabilities(model, many, sampled).log().view(3, -1)
+    advantages = logs.amax(0) - logs.mean(0)
+    assert advantages.max() > 0.01
+    output = model(batch, levels=chosen)
+    expected = output.loss(batch.labels)
+    for encoding in output.encodings:
+        expected = expected + (encoding.decision_loss * advantages).mean() / len(output.encodings)
+    torch.testing.assert_close(loss, expected)
+
+
+def test_an_unknown_weighting_is_refused():
+    with pytest.raises(ValueError, match="weighting must be 'equal' or 'advantage', not 'best'"):
+        SelfTraining(weighting="best")

@@ -5,7 +5,7 @@ READY := .venv/.ready
 EXAMPLES ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-fuzz test-load lint fix docs notebooks docs-site screenshots clean
+.PHONY: help setup demo test test-slow test-fuzz test-load test-processes lint fix docs notebooks docs-site screenshots clean
 
 help:  ## list these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ test-slow: $(READY)  ## run the tests that take minutes each
 
 test-load: $(READY)  ## send ten heavy requests, small and malformed ones to the explorer, and print figures
 	@$(BIN)/python -m pytest -m slow -s tests/explorer/test_load.py
+
+test-processes: $(READY)  ## train in 1, 2 and 3 processes, kill and stop some, resume, and print figures
+	@$(BIN)/python -m pytest -m slow -s tests/training/test_many_processes.py
 
 test-fuzz: $(READY)  ## feed 100,000 hostile specs, rows, files and arguments (EXAMPLES=5000 for each test)
 	@CRVNN_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal -m fuzz

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,8 @@ def train_command(
       crvnn train my.toml --set model.cell=lstm --seeds 5 --out runs/lstm
       crvnn train --resume runs/lstm
     """
+    # Before torch is imported: its C++ warnings are one for each process of DDP, and stack traces when one is lost.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from crvnn_core.spec import read_spec
     from crvnn_core.training.seeds import new_directory, resume_training, train_seeds
 

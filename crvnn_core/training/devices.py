@@ -9,10 +9,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning_fabric.plugins.precision import MixedPrecision
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
@@ -24,39 +27,82 @@ from crvnn_core.spec import TrainingSpec
 def launched(spec: TrainingSpec) -> Fabric:
     """Fabric, launched as a spec asks: from here on there may be several processes.
 
-    Under ``torchrun`` the number of processes is torchrun's.
+    Under ``torchrun`` and SLURM's ``srun`` the number of processes is theirs.
     """
-    here, everywhere = map(_count, ("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
-    devices = here or spec.devices
-    nodes = everywhere // here if here else 1
+    devices, nodes = _layout(spec)
+    several = devices * nodes > 1
     # A batch of single tokens never calls the cell: its parameters then have no gradient.
-    strategy = DDPStrategy(find_unused_parameters=True) if devices * nodes > 1 else "auto"
+    strategy = DDPStrategy(find_unused_parameters=True, timeout=_patience()) if several else "auto"
     precision: Any = {"32": "32-true", "64": "64-true"}.get(spec.precision, spec.precision)
     options: dict[str, Any] = {"precision": precision}
+    plugins: list[Any] = []
     if spec.precision == "16-mixed" and torch.cuda.is_available():  # our own scaler, so that it can be saved
-        options = {"plugins": MixedPrecision("16-mixed", "cuda", torch.amp.GradScaler("cuda"))}
+        options, plugins = {}, [MixedPrecision("16-mixed", "cuda", torch.amp.GradScaler("cuda"))]
+    if several and _count("SLURM_NTASKS") == 1 and not _count("LOCAL_WORLD_SIZE"):
+        plugins.append(LightningEnvironment())  # one task of SLURM, which starts the other processes itself
     try:
         if spec.threads:
             torch.set_num_threads(spec.threads)
         torch.set_flush_denormal(True)  # arithmetic on denormals takes a CPU ten times as long
         fabric = Fabric(
-            accelerator=spec.accelerator, devices=devices, num_nodes=nodes, strategy=strategy, **options
+            accelerator=spec.accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            strategy=strategy,
+            plugins=plugins or None,
+            **options,
         )
-        fabric.launch()
+        with _saying_that_it_waits(devices * nodes) if several else contextlib.nullcontext():
+            fabric.launch()
     except (RuntimeError, ValueError, ImportError) as error:  # such as a missing device
         raise CrvnnError(f"[training] cannot be done on this machine: {error}") from error
     return fabric
+
+
+def _layout(spec: TrainingSpec) -> tuple[int, int]:
+    """The number of processes on this machine, and the number of machines."""
+    if here := _count("LOCAL_WORLD_SIZE"):  # torchrun, which may itself run under SLURM
+        return here, max(_count("WORLD_SIZE") // here, 1)
+    tasks = _count("SLURM_NTASKS")
+    if tasks > 1 and SLURMEnvironment.detect():
+        nodes = max(_count("SLURM_NNODES"), 1)
+        return _count("SLURM_NTASKS_PER_NODE") or max(tasks // nodes, 1), nodes
+    return spec.devices, 1
 
 
 def _count(name: str) -> int:
     """The number of processes in an environment variable; 0 if it is not set."""
     text = os.environ.get(name, "").strip() or "0"
     if not text.isascii() or not text.isdecimal() or len(text) > 6:
+        launcher = "SLURM" if name.startswith("SLURM") else "torchrun"
         raise CrvnnError(
-            f"{name} is set to '{text:.40}' in the environment; it must be a number of processes, as torchrun sets it. "
-            f"'unset {name}' trains in one process."
+            f"{name} is set to '{text:.40}' in the environment; it must be a number of processes, as {launcher} sets "
+            f"it. 'unset {name}' trains in one process."
         )
     return int(text)
+
+
+def _patience() -> timedelta:
+    """How long a process waits for the others before it gives up."""
+    text = os.environ.get("CRVNN_TIMEOUT", "").strip() or "600"
+    if not text.isascii() or not text.isdecimal() or len(text) > 6 or not int(text):
+        raise CrvnnError(
+            f"CRVNN_TIMEOUT is set to '{text:.40}' in the environment; it must be a number of seconds below a million"
+        )
+    return timedelta(seconds=int(text))
+
+
+@contextlib.contextmanager
+def _saying_that_it_waits(processes: int) -> Iterator[None]:
+    """Say so if the processes have not found each other after 30 seconds."""
+    message = f"crvnn: still waiting for all {processes} processes to start; did the launcher start so many?"
+    timer = threading.Timer(30, lambda: print(message, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def summed(fabric: Fabric, tensor: Tensor) -> Tensor:

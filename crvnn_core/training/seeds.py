@@ -23,6 +23,7 @@ from crvnn_core.spec import RunSpec, flatten, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
 from crvnn_core.training.devices import launched
+from crvnn_core.training.heartbeats import heartbeats
 from crvnn_core.training.run import Outcome
 from crvnn_core.training.trainer import train
 
@@ -96,6 +97,18 @@ def train_seeds(
     """
     fabric = launched(spec.training)  # first: from here on there may be several processes
     directory = Path(fabric.broadcast(str(out)))
+    with heartbeats(fabric, directory):
+        return _train_seeds(fabric, spec, directory, seeds, catalog, starting)
+
+
+def _train_seeds(
+    fabric: Fabric,
+    spec: RunSpec,
+    directory: Path,
+    seeds: int | None,
+    catalog: Catalog | None,
+    starting: Starting | None,
+) -> RunOutcomes:
     if seeds is None:
         return _train_all(fabric, directory, {directory: spec}, catalog, starting)
     numbers = range(spec.seed, spec.seed + seeds)
@@ -142,7 +155,8 @@ def resume_training(
         else:  # training was stopped before this seed
             specs[path] = read_spec(catalog, group.seeds, sets=[*sets, f"seed={seed}"])
     fabric = launched(next(iter(specs.values())).training)
-    with group.lock() if seeds and fabric.is_global_zero else contextlib.nullcontext():
+    locked = group.lock() if seeds and fabric.is_global_zero else contextlib.nullcontext()
+    with heartbeats(fabric, directory), locked:
         return _train_all(fabric, directory, specs, catalog, starting, resume=True)
 
 
@@ -165,7 +179,8 @@ def _train_all(
     catalog = catalog or read_catalog(create_plugin_manager())
     outcomes: dict[Path, Outcome] = {}
     for path, spec in specs.items():
-        resumed = resume and RunDirectory(path).spec.exists()
+        # As the first process finds it: the others may come when it has already begun this run.
+        resumed = fabric.broadcast(resume and RunDirectory(path).spec.exists())
         assembly = assemble(spec, catalog)
         if starting is not None and fabric.is_global_zero:
             starting(path, assembly, resumed)

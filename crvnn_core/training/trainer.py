@@ -24,6 +24,7 @@ from crvnn_core.training import checkpoint
 from crvnn_core.training.data import epoch_batches, evenly_spaced, example_length, split_examples
 from crvnn_core.training.devices import Interruption, launched, read_by_first, summed
 from crvnn_core.training.evaluation import Result, evaluate
+from crvnn_core.training.heartbeats import heartbeats
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import (
@@ -65,7 +66,7 @@ def train(
     """
     fabric = fabric or launched(assembly.spec.training)
     run = RunDirectory(out) if out is not None else None
-    with refusing_exit(assembly.catalog), contextlib.ExitStack() as stack:
+    with heartbeats(fabric, out), refusing_exit(assembly.catalog), contextlib.ExitStack() as stack:
         if run is not None and fabric.is_global_zero:
             stack.enter_context(run.lock(create=not resume))
             if not resume:
@@ -176,8 +177,6 @@ class Trainer:
             self._save(best=False)
             return f"interrupted after step {self.position.step}"
         return self.position.reason_to_stop(self.spec)
-
-    # One step.
 
     def _step(self) -> None:
         position = self.position

@@ -8,9 +8,10 @@ import sys
 import pytest
 import torch
 
-from crvnn_core import train
+from crvnn_core import CrvnnError, train
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
+from crvnn_core.training.devices import _layout, launched
 from small import PLUGIN, begin, differences, options, variant, weights
 
 #: What is trained, by name. In "alone" the last batch of every epoch has one example, too few for two processes.
@@ -147,3 +148,59 @@ def test_the_command_line_starts_the_processes_itself(tmp_path):
     kept = checkpoint.load(tmp_path / "a" / "seed-0" / "weights.safetensors")["model"]
     for key, tensor in weights(alone).items():
         torch.testing.assert_close(kept[key], tensor, atol=1e-5, rtol=0)
+
+
+#: A task whose data cannot be read by the second process, as if a file were missing on its machine.
+MISSING = """
+import os
+from crvnn_core import Component, CrvnnError, hookimpl
+from small import Letters
+
+class Missing(Letters):
+    def examples(self, split, seed):
+        if os.environ.get("LOCAL_RANK") == "1":
+            raise CrvnnError("train.tsv is missing")
+        return super().examples(split, seed)
+
+@hookimpl
+def crvnn_tasks():
+    return [Component("missing", Missing)]
+"""
+
+
+def test_the_error_of_one_process_ends_the_others_and_they_name_it(tmp_path):
+    (tmp_path / "missing.py").write_text(MISSING)
+    args = options("training.devices=2", "task=missing")
+    process = begin("--plugin", "missing.py", "train", *args, "--out", "a", cwd=tmp_path)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "crvnn: train.tsv is missing" in errors  # the process itself
+    assert "crvnn: rank 1 of 2 processes (" in errors  # the other
+    assert "has ended with the message: train.tsv is missing" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, (5, 1)),
+        ({"LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "6"}, (2, 3)),
+        ({"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_NNODES": "2"}, (4, 2)),
+        ({"SLURM_NTASKS": "1", "SLURM_NNODES": "1"}, (5, 1)),  # one task, which starts the processes itself
+        ({"SLURM_NTASKS": "8", "SLURM_JOB_NAME": "interactive"}, (5, 1)),
+        ({"SLURM_NTASKS": "8", "LOCAL_WORLD_SIZE": "3", "WORLD_SIZE": "3"}, (3, 1)),  # torchrun within a job
+    ],
+)
+def test_the_launcher_says_how_many_processes_there_are_and_where(monkeypatch, variables, expected):
+    for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE", "SLURM_NTASKS", "SLURM_JOB_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _layout(variant("training.devices=5").spec.training) == expected
+
+
+@pytest.mark.parametrize("text", ["x", "0", "-1", "1e3", "1000000"])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
+    monkeypatch.setenv("CRVNN_TIMEOUT", text)
+    with pytest.raises(CrvnnError, match=f"CRVNN_TIMEOUT is set to '{text}'.*a number of seconds"):
+        launched(variant("training.devices=2").spec.training)

@@ -30,6 +30,7 @@ class Session:
 
     def __init__(self) -> None:
         self.files: list[Path] = []
+        self._commands: dict[str, click.Command] | None = None
 
     @cached_property
     def host(self) -> Host:
@@ -60,10 +61,21 @@ class Session:
         return fault(error, self.catalog) if "catalog" in self.__dict__ else None
 
     def commands(self, taken: Iterable[str]) -> dict[str, click.Command]:
-        """The commands of the plug-ins."""
+        """The commands of the plug-ins, which are asked once."""
         from crvnn_core.host.catalog import read_commands
 
-        return read_commands(self.host, taken)
+        if self._commands is None:
+            self._commands = read_commands(self.host, taken)
+        return self._commands
+
+    def add(self, files: Iterable[Path]) -> None:
+        """Load plug-ins from files as well."""
+        new = [path for path in files if path not in self.files]
+        if new:
+            self.files += new
+            self._commands = None
+            self.__dict__.pop("host", None)
+            self.__dict__.pop("catalog", None)
 
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
@@ -78,12 +90,7 @@ def announce_seed(run: str, trained: Trained) -> None:
 
 
 def _add_files(ctx: click.Context, parameter: click.Parameter, value: tuple[Path, ...]) -> None:
-    session = ctx.ensure_object(Session)
-    new = [path for path in value if path not in session.files]
-    if new:
-        session.files += new
-        session.__dict__.pop("host", None)
-        session.__dict__.pop("catalog", None)
+    ctx.ensure_object(Session).add(value)
 
 
 def plugin_option(command: F) -> F:

@@ -115,8 +115,14 @@ def create_plugin_manager(*plugins: object, entry_points: bool = True, files: It
     """A manager with the installed plug-ins, and any objects and one-off files given here."""
     host = Host()
     if entry_points:
+        packages: dict[
+            int, tuple[str, str]
+        ] = {}  # its metadata, with the README, are parsed once for each package
         for entry in sorted(_installed(), key=lambda found: found.name):
-            _admit_installed(host, entry)
+            if entry.dist and id(entry.dist) not in packages:
+                packages[id(entry.dist)] = (entry.dist.name, entry.dist.version)
+            package = packages[id(entry.dist)] if entry.dist else (_UNKNOWN, "")
+            _admit_installed(host, entry, Source(entry.name, *package))
     for path in files:
         module = _import_file(Path(path))
         host.admit(module, Source(str(path), str(path), ""))
@@ -134,10 +140,8 @@ def _installed() -> Iterable[EntryPoint]:
     return entry_points(group=hooks.PROJECT)
 
 
-def _admit_installed(host: Host, entry: EntryPoint) -> None:
+def _admit_installed(host: Host, entry: EntryPoint, source: Source) -> None:
     """Register an installed plug-in. An error in one must not disable the others."""
-    package = (entry.dist.name, entry.dist.version) if entry.dist else (_UNKNOWN, "")
-    source = Source(entry.name, *package)
     try:
         with _printing_to_stderr():
             plugin = entry.load()

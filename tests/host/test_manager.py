@@ -2,7 +2,7 @@
 
 import sys
 import types
-from importlib.metadata import EntryPoint
+from importlib.metadata import Distribution, EntryPoint
 
 import pytest
 
@@ -31,6 +31,17 @@ def test_an_installed_plug_in_is_found_with_its_package_and_version(install):
     source = read_catalog(create_plugin_manager()).find("cell", "tiny").source
     assert (source.plugin, source.package, source.version) == ("tiny-plugin", "tiny-package", "2.5")
     assert str(source) == "tiny-package 2.5"
+
+
+def test_the_metadata_of_a_package_are_not_parsed_for_each_of_its_plug_ins(monkeypatch):
+    """They hold the README."""
+    entries, parse, parsed = host._installed(), Distribution.metadata.fget, []
+    monkeypatch.setattr(host, "_installed", lambda: entries)
+    monkeypatch.setattr(
+        Distribution, "metadata", property(lambda package: parsed.append(package) or parse(package))
+    )
+    assert len([source for source in create_plugin_manager().installed if source.package == "crvnn"]) > 5
+    assert len(parsed) == 2 * len(set(parsed))  # name and version
 
 
 def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_work(install, tmp_path, monkeypatch):

@@ -151,7 +151,7 @@ function tellDifference(difference, answers) {
     });
     const ended = frame >= Math.max(...sequences.map((sequence) => sequence.exists.length - 1));
     const which = answers[0].sequences.length > 1 ? ` of the ${["first", "second"][index]} text` : "";
-    words.push(`They part ${ended ? "at the end" : `in step ${frame + 1}`}${which}, most at `, html("code", {}, sequences[0].tokens[place]),
+    words.push(`They diverge ${ended ? "at the end" : `in step ${frame + 1}`}${which}, most at `, html("code", {}, sequences[0].tokens[place]),
       ` (${numbers.join(", ")}). `, html("button", { type: "button", id: "parting", onclick: () => player.go(frame) }, `Go to ${ended ? "the end" : `step ${frame + 1}`}`));
   } else if (answers.every((answer) => answer.sequences.every((sequence) => sequence.exists.length))) {
     words.push("No step differs by more than 0.05.");

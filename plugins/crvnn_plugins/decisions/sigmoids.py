@@ -173,7 +173,7 @@ class Stretched(Decision):
 
     With noise it is the hard concrete distribution (Louizos et al., 2018): what must hold against noise becomes sure.
 
-    :param stretch: how far beyond each end.
+    :param stretch: how far the sigmoid reaches beyond 0 and 1 before it is clipped.
     :param modulation: whether neighbours hold each other back, and in which form.
     :param noise: by which logistic noise on the scores is multiplied in training; 0 for none.
     """

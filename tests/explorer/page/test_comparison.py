@@ -56,7 +56,7 @@ def test_two_models_side_by_side_show_where_they_part(page, explorer):
     text = page.inner_text("#difference")
     assert f"The trees share {shared} of {len(TOKENS) - 1} nodes" in text
     first = next(frame for frame in range(len(a.exists)) if differing(a, b, frame))
-    assert f"They part in step {first + 1}" in text
+    assert f"They diverge in step {first + 1}" in text
     page.click("#parting")
     assert page.inner_text("#where").startswith(f"step {first + 1} of")
     assert page.locator("#tick").is_visible()
@@ -98,4 +98,4 @@ def test_the_same_run_with_another_retriever_and_temperature(page, explorer, cat
     changed = exchange_parts(explorer.runs["listops"], catalog, parts, [f"model.decision.end={temperature}"])
     assert answer["sequences"][0]["compose"] == inspect(changed, TEXT).plain()["sequences"][0]["compose"]
     assert "3 changed" in page.inner_text("#pane-B details.parts > summary")
-    told(page, "They part in step", "#difference")
+    told(page, "They diverge in step", "#difference")

@@ -5,7 +5,7 @@ READY := .venv/.ready
 EXAMPLES ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-fuzz test-load test-processes lint fix docs notebooks docs-site screenshots clean
+.PHONY: help setup setup-locked lock dist demo test test-slow test-fuzz test-load test-processes test-dist lint fix docs notebooks docs-site screenshots clean
 
 help:  ## list these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,18 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/crvnn native --build || echo "(Kernels are optional: everything works without them.)"
 	@touch $@
 
+setup-locked:  ## the same with the exact versions of requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@$(BIN)/crvnn native --build || echo "(Kernels are optional: everything works without them.)"
+	@touch $(READY)
+
+lock: $(READY)  ## write requirements.lock and the list of licences from what is installed in .venv
+	@$(BIN)/python docs/make_dependencies.py
+
+dist: $(READY)  ## build wheel and sdist into dist/, reproducibly
+	@SOURCE_DATE_EPOCH=$$(git log -1 --pretty=%ct) $(BIN)/python -m hatchling build -d dist
+
 demo: $(READY)  ## train a small model for about a minute, and print predictions
 	@$(BIN)/crvnn demo
 
@@ -32,6 +44,9 @@ test-slow: $(READY)  ## run the tests that take minutes each
 
 test-load: $(READY)  ## send ten heavy requests, small and malformed ones to the explorer, and print figures
 	@$(BIN)/python -m pytest -m slow -s tests/explorer/test_load.py
+
+test-dist: $(READY)  ## build wheel and sdist twice, compare, and use the wheel where there is no source tree
+	@$(BIN)/python -m pytest -m slow tests/test_packaging.py
 
 test-processes: $(READY)  ## train in 1, 2 and 3 processes, kill and stop some, resume, and print figures
 	@$(BIN)/python -m pytest -m slow -s tests/training/test_many_processes.py

@@ -116,10 +116,10 @@ class Heartbeats:
         self._left.set()
         self._threads[0].join(_ANSWER)
         if self._known.is_set():
-            deadline = time.monotonic() + GRACE
-            with contextlib.suppress(
-                RuntimeError
-            ):  # this process may hold the store, so it stays until all have read
+            deadline = (
+                time.monotonic() + GRACE
+            )  # this process may hold the store: it stays until all have read
+            with contextlib.suppress(RuntimeError):
                 while self._count("readers") < self._readers and time.monotonic() < deadline:
                     time.sleep(0.05)
             self._end_children()
@@ -128,12 +128,13 @@ class Heartbeats:
 
     def _raise_verdict(self, error: BaseException) -> NoReturn:
         """Raise why a connection was lost, as soon as that is known."""
-        with contextlib.suppress(RuntimeError):
-            self._store.add(self._key("suspicion"), 1)
-        self._known.wait(SUSPICIOUS_SILENCE + 3 * BEAT)
-        self._judge(
-            f"{self._name(self.rank)} waited in vain for another: {error!s:.200}{self._places()}. {self.advice}"
-        )
+        try:
+            self._count("suspicion", 1)
+        except RuntimeError:
+            self._settle(f"{self._no_store()}. {self.advice}".rstrip())
+        if not self._known.wait(SUSPICIOUS_SILENCE + 3 * BEAT):
+            reason = f"{self._name(self.rank)} waited in vain for another: {error!s:.200}{self._places()}"
+            self._judge(f"{reason}. {self.advice}".rstrip())
         raise LostProcessError(self._verdict) from error
 
     # In both threads.

@@ -1,0 +1,110 @@
+"""Write docs/explanation/licences.md and requirements.lock from the installed packages: licences and exact versions.
+
+``make lock`` runs this in a new environment that has just been set up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+PAGE = Path(__file__).parent / "explanation" / "licences.md"
+#: Extras whose dependencies are part of the list: all that 'make setup' installs.
+EXTRAS = ("dev",)
+#: Parts of torch's build for GPUs, under their vendors' terms; the build for CPUs has none of them.
+GPU = re.compile(r"(nvidia|cuda)-|triton$")
+
+LOCK = Path(__file__).parent.parent / "requirements.lock"
+
+_HEAD = """# Licences
+
+crvnn itself is under the [MIT licence](https://opensource.org/license/mit). These packages are installed beside it. The
+list is made by `make lock` from what they say of themselves, on Linux with torch's build for CPUs; the build for GPUs
+brings packages of NVIDIA, under NVIDIA's terms. The versions are those of `requirements.lock`.
+
+"""
+_LOCK = """# The exact versions that crvnn is developed with: everything that 'make setup' installs, by 'make lock'.
+# 'make setup-locked' installs these. Linux, CPython 3.11; other systems may need other packages besides.
+"""
+
+
+def dependencies(extras: tuple[str, ...] = ()) -> dict[str, Distribution]:
+    """The installed packages that crvnn and the given extras need, directly or not, by their names."""
+    found: dict[str, Distribution] = {}
+    waiting = [("crvnn", frozenset(extras))]
+    seen = set(waiting)
+    while waiting:
+        name, wanted = waiting.pop()
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:
+            continue
+        if name != "crvnn":
+            found[name] = package
+        for requirement in _required(package, wanted):
+            following = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+            if following not in seen and not GPU.match(following[0]):
+                seen.add(following)
+                waiting.append(following)
+    return dict(sorted(found.items()))
+
+
+def _required(package: Distribution, extras: frozenset[str]) -> Iterator[Requirement]:
+    for requirement in map(Requirement, package.requires or ()):
+        if requirement.marker is None or any(
+            requirement.marker.evaluate({"extra": extra}) for extra in (extras or {""})
+        ):
+            yield requirement
+
+
+def licence(package: Distribution) -> str:
+    """What a package says about its licence: an SPDX expression if it has one."""
+    facts = package.metadata
+    if expression := facts.get("License-Expression"):
+        return str(expression)
+    classified = [
+        text.rpartition(" :: ")[2]
+        for text in facts.get_all("Classifier", [])
+        if text.startswith("License :: ")
+    ]
+    named = [text for text in classified if text != "OSI Approved"]
+    if named:
+        return " or ".join(named)
+    lines = str(facts.get("License") or "").strip().splitlines()
+    return lines[0][:80] if lines else "not stated"
+
+
+def page() -> str:
+    """The page as text."""
+    needed, more = dependencies(), dependencies(EXTRAS)
+    parts = [_HEAD]
+    tables = {
+        "Needed by crvnn": needed,
+        "Needed to develop crvnn, or by its extras": {n: p for n, p in more.items() if n not in needed},
+    }
+    for title, packages in tables.items():
+        rows = [f"| {name} | {_version(p)} | {licence(p)} |" for name, p in packages.items()]
+        parts.append(
+            "\n".join([f"## {title}\n", "| package | version | licence |", "| --- | --- | --- |", *rows])
+        )
+        parts.append("\n\n")
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def lock() -> str:
+    """The lock file as text."""
+    return _LOCK + "".join(f"{name}=={_version(p)}\n" for name, p in dependencies(EXTRAS).items())
+
+
+def _version(package: Distribution) -> str:
+    return package.version.partition("+")[0]  # without the name of a build
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    LOCK.write_text(lock(), encoding="utf-8")

@@ -86,7 +86,8 @@ def reproduce_command(
     encoders; or a TOML file of your own.
 
     What is done is skipped, what was interrupted is resumed, and the same command in another terminal or on another
-    machine, with the same --dir, takes other rows. The table is written to DIR as Markdown, JSON and HTML.
+    machine, with the same --dir, takes other rows. The table is written to DIR as Markdown, JSON and HTML. The exit
+    code is 1 if a row could not be trained, for want of its data for example; its remark says why.
 
     \b
     Examples:
@@ -116,14 +117,15 @@ def reproduce_command(
         ledger=Ledger(ledger or directory / "ledger.jsonl"),
     )
     plan.ledger.read(lambda line: click.echo(f"crvnn: warning: {line}", err=True))
-    finished = True
+    finished, failed = True, 0
     if not show:
         from crvnn_reproduce.work import Worker
 
         for problem in dict.fromkeys(plan.problems.values()):
             rows = dict.fromkeys(row for (row, _), each in plan.problems.items() if each == problem)
             click.echo(f"{', '.join(rows)}: {problem}", err=True)
-        finished = Worker(plan, lambda line: click.echo(line, err=True), wait).work()
+        worker = Worker(plan, lambda line: click.echo(line, err=True), wait)
+        finished, failed = worker.work(), len(worker.failed)
     results = read_results(plan)
     _write(results)
     if as_json:
@@ -133,6 +135,11 @@ def reproduce_command(
     if not finished:
         click.echo("crvnn: interrupted; the same command goes on from here", err=True)
         raise SystemExit(130)
+    if not show and (failed or plan.untrainable):
+        reasons = [f"not trained: {', '.join(plan.untrainable)}"] if plan.untrainable else []
+        reasons += [f"failed runs: {failed}"] if failed else []
+        click.echo(f"crvnn: the table is not complete ({'; '.join(reasons)}); its remarks say why", err=True)
+        raise SystemExit(1)
 
 
 def _begun(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:

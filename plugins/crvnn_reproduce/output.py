@@ -67,7 +67,7 @@ def here(cell: Cell) -> str:
     """Mean and standard deviation over seeds."""
     if cell.mean is None:
         return ""
-    digits = 1 if cell.mean >= 1 else 3
+    digits = 3 if 0 < cell.mean < 1 else 1
     return f"{cell.mean:.{digits}f}" + ("" if cell.spread is None else f" ± {cell.spread:.{digits}f}")
 
 

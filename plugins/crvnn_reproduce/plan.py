@@ -95,6 +95,20 @@ class Plan:
                     found[row.name, experiment.name] = problem
         return found
 
+    @property
+    def untrainable(self) -> list[str]:
+        """The rows that lack figures for a reason that the user can remove: data or an encoder that is not there."""
+        used = self.table.used
+        found = (
+            row.name
+            for row in self.table.rows
+            for name, experiment in used.items()
+            if (row.name, name) in self.problems
+            and not row.system.missing
+            and not self.is_complete(row, experiment)
+        )
+        return list(dict.fromkeys(found))
+
     def _problem(self, row: Row, experiment: Experiment) -> str:
         if row.system.missing:
             return f"not reproduced: {row.system.missing}"

@@ -45,6 +45,10 @@ def test_published_figures_stand_beside_those_measured_here(plan):
     assert found.rows[1][:3] == ("- modulation", "90.8", "50.0")
 
 
+def test_an_accuracy_of_nothing_has_as_many_digits_as_others(plan):
+    assert sheet(recorded(plan, plain=[0.1])).rows[0][2:5] == ("10.0", "", "0.0")
+
+
 def test_rows_without_figures_say_why(plan):
     rows = {row[0]: row[-1] for row in sheet(recorded(plan, plain=[0.9])).rows}
     assert rows["Stone tablet"] == "not reproduced: nobody can read it"

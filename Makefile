@@ -5,7 +5,7 @@ READY := .venv/.ready
 EXAMPLES ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-locked lock dist demo test test-slow test-fuzz test-load test-processes test-dist lint fix docs notebooks docs-site screenshots clean
+.PHONY: help setup setup-locked lock dist demo test test-slow test-faults test-fuzz test-load test-processes test-dist lint fix docs notebooks docs-site screenshots clean
 
 help:  ## list these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ test-dist: $(READY)  ## build wheel and sdist twice, compare, and use the wheel 
 
 test-processes: $(READY)  ## train in 1, 2 and 3 processes, kill and stop some, resume, and print figures
 	@$(BIN)/python -m pytest -m slow -s tests/training/test_many_processes.py
+
+test-faults: $(READY)  ## kill 50 times, fill disks, damage files, break plug-ins; print each fault's message
+	@$(BIN)/python -m pytest tests/faults
 
 test-fuzz: $(READY)  ## feed 100,000 hostile specs, rows, files and arguments (EXAMPLES=5000 for each test)
 	@CRVNN_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal -m fuzz

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import gzip
 import hashlib
 import io
@@ -122,14 +123,17 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A reader sees the old file or the new one, never a part. On an error the old file is left untouched. A symbolic link
     stays one: the file that it points to is replaced. What is no regular file (a device, a FIFO) is written into. A new
-    file has the permissions that the umask leaves, and one that is replaced keeps its own.
+    file has the permissions that the umask leaves, and one that is replaced keeps its own. Temporary files for the same
+    ``path`` whose process was killed are removed.
     """
     try:
         target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         old = target.stat() if target.exists() else None
         into = old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode)
-        temporary = _created(Path(tempfile.gettempdir()) if into else target.parent, target.name)
+        directory = Path(tempfile.gettempdir()) if into else target.parent
+        _remove_orphans(directory, target.name)
+        temporary, lock = _created(directory, target.name)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle; ValueError: NUL
         raise CrvnnError(f"{path} cannot be written: {error}") from error
     try:
@@ -147,16 +151,49 @@ def replacing(path: Path) -> Iterator[Path]:
         kept = "; the file is unchanged" if old is not None and not into else ""
         raise CrvnnError(f"{path} cannot be written: {error}{kept}") from error
     finally:
+        if lock is not None:
+            os.close(lock)
         temporary.unlink(missing_ok=True)
 
 
-def _created(directory: Path, name: str) -> Path:
-    """A new empty file for what becomes ``name``, with the permissions that the umask leaves."""
+def _created(directory: Path, name: str) -> tuple[Path, int | None]:
+    """A new empty file for what becomes ``name``, with the permissions that the umask leaves, and its lock.
+
+    The lock is the open file. It lasts no longer than this process, so a file without one is an orphan.
+    """
     while True:
         path = directory / f".{name[:200]}.{secrets.token_hex(4)}"  # a name has at most 255 bytes
         with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-            return path
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            if not _locked(file, wait=True):
+                os.close(file)
+                return path, None
+            if path.exists():
+                return path, file
+            os.close(file)  # another process took it for an orphan before it was locked
+
+
+def _remove_orphans(directory: Path, name: str) -> None:
+    """Remove temporary files for ``name`` that killed processes have left."""
+    for path in directory.glob(f".{glob.escape(name[:200])}.{'[0-9a-f]' * 8}"):
+        with contextlib.suppress(OSError):  # another process was quicker, or it is another user's
+            file = os.open(path, os.O_WRONLY)
+            try:
+                if _locked(file):
+                    path.unlink(missing_ok=True)
+            finally:
+                os.close(file)
+
+
+def _locked(file: int, *, wait: bool = False) -> bool:
+    """Lock an open file; false if another process has, or where there are no such locks (Windows, some networks)."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def write_atomically(path: Path, text: str) -> None:

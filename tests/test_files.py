@@ -125,6 +125,40 @@ def test_a_file_takes_the_place_of_another_in_one_go(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_what_a_killed_process_has_left_is_removed_and_nothing_else(tmp_path):
+    path = tmp_path / "a[1].txt"
+    orphan, other = tmp_path / ".a[1].txt.0123abcd", tmp_path / ".a1.txt.0123abcd"
+    mine = tmp_path / ".a[1].txt.of-mine"
+    for each in (orphan, other, mine):
+        each.write_text("half")
+    with replacing(path) as temporary:
+        assert not orphan.exists()
+        with replacing(path) as another:  # by another process, say
+            assert temporary.exists()
+            another.write_text("second")
+        temporary.write_text("first")
+    assert path.read_text() == "first"
+    assert set(tmp_path.iterdir()) == {path, other, mine}
+
+
+@pytest.mark.parametrize("missing", ["module", "lock"])
+def test_where_files_cannot_be_locked_nothing_is_taken_for_an_orphan(missing, tmp_path, monkeypatch):
+    import fcntl
+
+    def refuse(*args):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    if missing == "lock":
+        monkeypatch.setattr(fcntl, "flock", refuse)
+    else:
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+    path, left = tmp_path / "a.txt", tmp_path / ".a.txt.0123abcd"
+    left.write_text("half")
+    write_atomically(path, "whole")
+    assert path.read_text() == "whole"
+    assert set(tmp_path.iterdir()) == {path, left}
+
+
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
 def test_a_new_file_has_the_permissions_that_the_umask_leaves(mask, mode, tmp_path):
     before = os.umask(mask)

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from crvnn_core.cli.session import Session, plugin_option
+from crvnn_core.cli.session import Session, ending_in_order, plugin_option
 from crvnn_core.errors import FAILURES, CrvnnError, CrvnnWarning, MissingPluginError, PluginError, nearest
 from crvnn_core.host.slots import SLOTS
 
@@ -55,14 +55,15 @@ class CrvnnGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (CrvnnError, click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except FAILURES as error:
-            if found := ctx.ensure_object(Session).fault(error):
-                raise found from error
-            raise
+        with ending_in_order():
+            try:
+                return super().invoke(ctx)
+            except (CrvnnError, click.ClickException, click.exceptions.Exit, click.Abort):
+                raise
+            except FAILURES as error:
+                if found := ctx.ensure_object(Session).fault(error):
+                    raise found from error
+                raise
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:

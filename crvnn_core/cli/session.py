@@ -1,12 +1,14 @@
-"""What commands share: the plug-ins, the catalog, common options, and the printing of results."""
+"""What commands share: plug-ins, catalog, common options, the printing of results, and how signals end them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -205,3 +207,42 @@ def print_results(results: Mapping[str, Result]) -> None:
         for group, score in {"all": result.total, **result.buckets}.items()
     ]
     print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM was received: handled as Ctrl-C is, so that temporary files are removed."""
+
+
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Within this context Ctrl-C and SIGTERM end the program with a message, and exit code 130 or 143.
+
+    Commands with more to say about it handle the signals themselves. A SIGTERM that is handled or ignored already stays
+    so.
+    """
+    try:
+        with _raising():
+            yield
+    except TerminatedError:
+        click.echo("crvnn: ended by SIGTERM", err=True)
+        raise SystemExit(128 + signal.SIGTERM) from None
+    except KeyboardInterrupt:
+        click.echo("\ncrvnn: interrupted", err=True)
+        raise SystemExit(128 + signal.SIGINT) from None
+
+
+@contextlib.contextmanager
+def _raising() -> Iterator[None]:
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def terminate(number: int, frame: object) -> None:
+        raise TerminatedError
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -44,6 +44,8 @@ class Attribution:
 
     _sources: dict[int, list[Source]] = field(factory=dict)
     _records: list[object] = field(factory=list)  # kept, since the id of a deleted object can be used again
+    #: The hook and the plug-in that are being called.
+    current: str = ""
 
     def clear(self) -> None:
         """Forget the records of the last hook call."""
@@ -66,6 +68,7 @@ class Attribution:
 
         @functools.wraps(function)
         def call() -> list[Any]:
+            self.current = title
             with _naming(title, source):
                 returned = function()
                 records = _listed(returned)
@@ -84,6 +87,7 @@ class Attribution:
 
         @functools.wraps(function)
         def call() -> Generator[None, Any, list[list[Any]]]:
+            self.current = title
             with _naming(title, source):
                 returned = yield from _one_yield(function(), title, source)
                 lists = _listed(returned)

@@ -18,6 +18,7 @@ from attrs import frozen
 from crvnn_core.errors import FAILURES, CrvnnWarning, PluginError, nearest, raised_at
 from crvnn_core.host import hooks
 from crvnn_core.host.attribution import Attribution, Source
+from crvnn_core.host.delays import telling_of_delay
 
 _R = TypeVar("_R")
 _UNKNOWN = "an unknown package"
@@ -80,7 +81,7 @@ class Host(pluggy.PluginManager):
     def offers(self, hook: str) -> list[tuple[Source, Any]]:
         """Call ``hook``: every record that plug-ins returned, each with the plug-in that made it."""
         self._attribution.clear()
-        with _printing_to_stderr():
+        with _printing_to_stderr(), telling_of_delay(lambda: self._attribution.current or hook):
             returned: list[list[Any]] = getattr(self.hook, hook)()
         return [(self._attribution.source_of(record), record) for records in returned for record in records]
 
@@ -143,7 +144,7 @@ def _installed() -> Iterable[EntryPoint]:
 def _admit_installed(host: Host, entry: EntryPoint, source: Source) -> None:
     """Register an installed plug-in. An error in one must not disable the others."""
     try:
-        with _printing_to_stderr():
+        with _printing_to_stderr(), telling_of_delay(lambda: f"the import of {source.title}"):
             plugin = entry.load()
     except FAILURES as error:
         host.leave_out(BrokenPlugin(source, raised_at(error), "could not be imported"))
@@ -170,7 +171,7 @@ def _import_file(path: Path) -> object:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
-        with _printing_to_stderr():
+        with _printing_to_stderr(), telling_of_delay(lambda: f"the import of --plugin {path}"):
             spec.loader.exec_module(module)
     except FAILURES as error:
         del sys.modules[spec.name]

@@ -17,7 +17,7 @@ from crvnn_core.errors import CrvnnError
 from crvnn_core.files import write_atomically
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.runs.sources import fetched
-from crvnn_core.spec import Lexicon, is_whole
+from crvnn_core.spec import Lexicon, is_whole, was_changed
 
 _SEED = "seed-"
 
@@ -138,6 +138,14 @@ class RunDirectory:
             raise CrvnnError(self.missing(self.spec))
         if not is_whole(self.spec):
             raise CrvnnError(f"{self.spec} is damaged: it was not written by crvnn, or was cut short")
+
+    def check_unchanged(self) -> None:
+        """Raise an error if the spec is not as crvnn wrote it: training on would give another result."""
+        if was_changed(self.spec):
+            raise CrvnnError(
+                f"{self.spec} was changed since crvnn wrote it: its checksum does not fit. Put it back; --set changes "
+                "settings. To resume with the file as it is, make its last line '# end'."
+            )
 
     def read_lexicon(self) -> Lexicon:
         """The vocabulary and classes of the saved model."""

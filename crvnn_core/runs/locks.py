@@ -152,9 +152,13 @@ class LockFile:
             if (
                 not isinstance(process, int)
                 or not is_running(process)
-                or _start(process) != known.get("start")
+                or started(process) != known.get("start")
             ):
                 return False
+            if known[
+                "start"
+            ]:  # it is the very process, whatever a clock that has jumped makes of its heartbeat
+                return True
         try:
             silent = self._now() - self._file(number).stat().st_mtime
         except FileNotFoundError:  # released in the meantime; whoever tries again will see
@@ -191,7 +195,7 @@ def _myself() -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "process": process,
-        "start": _start(process),
+        "start": started(process),
         "system": _system(),
         "token": uuid.uuid4().hex,
     }
@@ -206,7 +210,7 @@ def _system() -> str:
         return ""
 
 
-def _start(process: int) -> str:
+def started(process: int) -> str:
     """When a process began, which tells it from a later one of the same number; empty where that cannot be told."""
     return next(iter(_status(process)[19:20]), "")
 

@@ -9,6 +9,7 @@ from crvnn_core.spec.write import (
     spec_text,
     stage_changes,
     stage_summary,
+    was_changed,
     was_resolved,
     write_spec,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "spec_text",
     "stage_changes",
     "stage_summary",
+    "was_changed",
     "was_resolved",
     "write_spec",
 ]

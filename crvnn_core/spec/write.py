@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -14,7 +16,10 @@ from crvnn_core.errors import Path_
 from crvnn_core.files import write_atomically
 from crvnn_core.spec.schema import PartSpec, RunSpec
 
-_HEADER, _FOOTER = "# resolved by crvnn", "# end\n"
+_HEADER = "# resolved by crvnn"
+_FOOTER = re.compile(
+    rb"# end(?: ([0-9a-f]{8}))?\n\Z"
+)  # with a checksum of all before; earlier versions wrote none
 
 
 def was_resolved(path: Path) -> bool:
@@ -91,12 +96,20 @@ def flatten(tables: Mapping[str, Any]) -> dict[str, Any]:
 def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
     """A spec as TOML, with notes as comments on top."""
     comments = "".join(f"# {note}\n" for note in notes)
-    return f"{_HEADER}\n{comments}{tomli_w.dumps(spec_dict(spec))}{_FOOTER}"
+    text = f"{_HEADER}\n{comments}{tomli_w.dumps(spec_dict(spec))}"
+    return f"{text}# end {zlib.crc32(text.encode()):08x}\n"
 
 
 def is_whole(path: Path) -> bool:
     """Whether a file is a spec that crvnn wrote, complete to its last line."""
-    return was_resolved(path) and path.read_bytes().endswith(_FOOTER.encode())
+    return was_resolved(path) and _FOOTER.search(path.read_bytes()) is not None
+
+
+def was_changed(path: Path) -> bool:
+    """Whether a file is a spec that crvnn wrote, and was changed since: the checksum in its last line does not fit."""
+    content = path.read_bytes()
+    footer = _FOOTER.search(content)
+    return footer is not None and footer[1] not in (None, b"%08x" % zlib.crc32(content[: footer.start()]))
 
 
 def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:

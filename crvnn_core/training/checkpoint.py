@@ -21,15 +21,15 @@ _STRUCTURE, _CHECKSUM = "structure", "crc32"
 
 def save(path: Path, tree: Mapping[str, Any]) -> None:
     """Write a tree of dictionaries, lists, tuples, numbers, texts and tensors, whole or not at all."""
-    from safetensors.torch import save_file
+    from safetensors import torch as safetensors
 
     tensors: dict[str, Tensor] = {}
     structure = json.dumps(_pack(tree, "", tensors))
     metadata = {_STRUCTURE: structure, _CHECKSUM: _checksum(tensors, structure)}
     with replacing(path) as temporary:
-        try:
-            save_file(tensors, temporary, metadata)
-        except Exception as error:  # safetensors reports a full disk with an error of its own
+        try:  # not save_file: it writes a temporary file of its own, which a kill leaves, and ignores the umask
+            temporary.write_bytes(safetensors.save(tensors, metadata))
+        except OSError as error:
             raise OSError(f"{error}{_lack_of_room(path, tensors)}") from error
 
 

@@ -1,4 +1,4 @@
-"""Devices, precision and processes (Lightning Fabric, as a spec asks for it), and the signals that stop them."""
+"""Devices, precision, threads and processes (Lightning Fabric, as a spec asks), and the signals that stop them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -23,11 +24,18 @@ from torch import Tensor
 from crvnn_core.errors import CrvnnError
 from crvnn_core.spec import TrainingSpec
 
+#: How many times slower than with one thread an operation must be to be noticed. Idle cores stay well below.
+NOTICEABLE = 2.0
+_SECONDS = 0.02  # that each number of threads is timed for
+_SIZE = 1 << 17  # elements; torch shares work on more than 32,768 among threads
 
-def launched(spec: TrainingSpec) -> Fabric:
+
+def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
     """Fabric, launched as a spec asks: from here on there may be several processes.
 
     Under ``torchrun`` and SLURM's ``srun`` the number of processes is theirs.
+
+    :param threads: of a run that is resumed, used if the spec leaves the number to torch; so the bits stay the same.
     """
     devices, nodes = _layout(spec)
     several = devices * nodes > 1
@@ -41,8 +49,8 @@ def launched(spec: TrainingSpec) -> Fabric:
     if several and _count("SLURM_NTASKS") == 1 and not _count("LOCAL_WORLD_SIZE"):
         plugins.append(LightningEnvironment())  # one task of SLURM, which starts the other processes itself
     try:
-        if spec.threads:
-            torch.set_num_threads(spec.threads)
+        if spec.threads or threads:
+            torch.set_num_threads(spec.threads or threads)
         torch.set_flush_denormal(True)  # arithmetic on denormals takes a CPU ten times as long
         fabric = Fabric(
             accelerator=spec.accelerator,
@@ -54,6 +62,10 @@ def launched(spec: TrainingSpec) -> Fabric:
         )
         with _saying_that_it_waits(devices * nodes) if several else contextlib.nullcontext():
             fabric.launch()
+        if not spec.threads and not threads and fabric.device.type == "cpu":
+            remark = use_few_threads_on_busy_cores()
+            if remark and fabric.is_global_zero:
+                print(f"crvnn: {remark}", file=sys.stderr)
     except (RuntimeError, ValueError, ImportError) as error:  # such as a missing device
         raise CrvnnError(f"[training] cannot be done on this machine: {error}") from error
     return fabric
@@ -68,6 +80,53 @@ def _layout(spec: TrainingSpec) -> tuple[int, int]:
         nodes = max(_count("SLURM_NNODES"), 1)
         return _count("SLURM_NTASKS_PER_NODE") or max(tasks // nodes, 1), nodes
     return spec.devices, 1
+
+
+def slowdown() -> float:
+    """How many times longer an operation takes with the threads that torch has now than with one; 1 if it has one."""
+    threads = torch.get_num_threads()
+    if threads == 1:
+        return 1.0
+    values = torch.ones(_SIZE)
+    together = _duration(values)
+    torch.set_num_threads(1)
+    try:
+        return together / _duration(values)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _duration(values: torch.Tensor) -> float:
+    """Seconds of an operation, on average over a few milliseconds."""
+    torch.add(values, 1.0)  # starts the threads
+    began, count = time.monotonic(), 0
+    while (passed := time.monotonic() - began) < _SECONDS or not count:
+        torch.add(values, 1.0)
+        count += 1
+    return max(passed, 1e-9) / count
+
+
+def use_few_threads_on_busy_cores() -> str:
+    """Go on with one thread if several are slower now; a sentence that says so, or nothing."""
+    threads, times = torch.get_num_threads(), slowdown()
+    if times < NOTICEABLE:
+        return ""
+    torch.set_num_threads(1)
+    return (
+        f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one, so one "
+        f"is used. 'training.threads = {threads}' uses {threads} all the same."
+    )
+
+
+def remark_on_busy_cores() -> str:
+    """A sentence that says how to use one thread, if several are slower now; or nothing."""
+    threads, times = torch.get_num_threads(), slowdown()
+    if times < NOTICEABLE:
+        return ""
+    return (
+        f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one. "
+        "Interrupt it and resume with --set training.threads=1 to be faster."
+    )
 
 
 def _count(name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -148,6 +149,15 @@ def environment(components: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def threads_of(run: RunDirectory) -> int:
+    """The number of threads that a run on this machine was begun with; 0 if it is not known."""
+    try:
+        found = run.read_json(run.environment).get("threads")
+    except CrvnnError:  # only a record, without which the run can be resumed
+        return 0
+    return found if isinstance(found, int) and 0 < found <= (os.cpu_count() or 1) else 0
+
+
 def save_weights(run: RunDirectory, weights: Mapping[str, Tensor]) -> None:
     """Save the best weights of a run, with what they belong to: its vocabulary and its settings of the model."""
     checkpoint.save(run.weights, {"model": weights, "identity": run.identity()})
@@ -189,6 +199,7 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
     """
     if run is None or not run.spec.exists():
         raise CrvnnError(run.missing(run.spec) if run else "resuming needs the directory of a run")
+    run.check_unchanged()
     known = run.read_lexicon()
     if (known.tokens, known.classes) != (assembly.model.vocabulary.tokens, tuple(assembly.task.classes)):
         raise CrvnnError(

@@ -24,7 +24,7 @@ from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
 from crvnn_core.training.devices import launched
 from crvnn_core.training.heartbeats import heartbeats
-from crvnn_core.training.run import Outcome
+from crvnn_core.training.run import Outcome, threads_of
 from crvnn_core.training.trainer import train
 
 #: Keys of ``[training]`` that may change when a run is resumed: none of them changes what is trained.
@@ -154,7 +154,8 @@ def resume_training(
                 specs[path] = read_spec(catalog, run.spec, sets=sets)
         else:  # training was stopped before this seed
             specs[path] = read_spec(catalog, group.seeds, sets=[*sets, f"seed={seed}"])
-    fabric = launched(next(iter(specs.values())).training)
+    first = next(iter(specs))
+    fabric = launched(specs[first].training, threads_of(RunDirectory(first)))
     locked = group.lock() if seeds and fabric.is_global_zero else contextlib.nullcontext()
     with heartbeats(fabric, directory), locked:
         return _train_all(fabric, directory, specs, catalog, starting, resume=True)

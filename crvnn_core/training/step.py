@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
-from attrs import define
+from attrs import define, field
 from lightning_fabric import Fabric
 from torch import Tensor
 
@@ -19,7 +20,7 @@ from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Objective
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training.data import example_length
-from crvnn_core.training.devices import summed
+from crvnn_core.training.devices import remark_on_busy_cores, summed
 from crvnn_core.training.memory import free_memory, out_of_memory, padded_size, within_budget
 from crvnn_core.training.progress import Position
 
@@ -28,6 +29,7 @@ _OVERFLOW = (
     " The loss is finite, so the gradient may have overflowed in the backward pass: if so, a run with --set"
     " training.precision={} does not stop here."
 )
+_LOOK = 100  # steps between two looks at how busy the cores are, which take some milliseconds
 _LEAST_SCALE = 1e-4  # of the gradient scaler; gradients that overflow below this are not finite themselves
 
 
@@ -45,11 +47,18 @@ class Stepper:
     clip: float
     directory: RunDirectory | None
     note: Callable[[str], None]  # tells the observers
+    _told: bool = field(default=False, init=False)  # that the cores are busy
 
     @property
     def scaler(self) -> Any:
         """The gradient scaler of 16-bit mixed precision; ``None`` at other precisions."""
         return getattr(self.fabric._precision, "scaler", None)
+
+    def timed_update(self, examples: Sequence[Example]) -> tuple[dict[str, float], float]:
+        """Take one step on a batch; its metrics, and how many seconds it took."""
+        began = time.perf_counter()
+        metrics = self.update(examples)
+        return metrics, max(time.perf_counter() - began, 1e-9)  # some clocks stand still for so long
 
     def update(self, examples: Sequence[Example]) -> dict[str, float]:
         """Take one step on a batch; its mean loss, accuracy and depth."""
@@ -67,8 +76,17 @@ class Stepper:
             wider = _WIDER.get(self.fabric._precision.precision) if math.isfinite(numbers[0]) else None
             self._fail(examples, what, _OVERFLOW.format(wider) if wider else "")
         self.wrapped_optimizer.step()
+        self._look_at_threads()
         means = (number / len(examples) for number in numbers)
         return dict(zip(("loss", "accuracy", "depth"), means, strict=True))
+
+    def _look_at_threads(self) -> None:
+        """Tell the observers once if the cores have become so busy that one thread would be faster."""
+        if self._told or (self.position.step + 1) % _LOOK or self.fabric.device.type != "cpu":
+            return
+        if remark := remark_on_busy_cores():
+            self._told = True
+            self.note(remark)
 
     def _gradient(self, examples: Sequence[Example]) -> Tensor:
         """Compute the gradient of a batch; again with smaller micro-batches whenever memory runs out."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -185,9 +184,8 @@ class Trainer:
         factor = position.learning_rate_factor(self.spec)
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
-        began = time.perf_counter()
-        metrics = self.stepper.update(examples)
-        metrics["tokens_per_second"] = sum(map(example_length, examples)) / (time.perf_counter() - began)
+        metrics, seconds = self.stepper.timed_update(examples)
+        metrics["tokens_per_second"] = sum(map(example_length, examples)) / seconds
         position.advance(len(self._epoch))
         metrics["learning_rate"] = self.optimizer.param_groups[0]["lr"]
         self.observers.send("stepped", position.step, metrics)

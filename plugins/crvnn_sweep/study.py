@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.runs.locks import is_running
+from crvnn_core.runs.locks import is_running, started
 from crvnn_sweep.files import StudyFiles
 from crvnn_sweep.settings import Sweep
 from crvnn_sweep.space import combined
@@ -78,6 +78,7 @@ class Study:
             for waiting in self.study.get_trials(deepcopy=False, states=(state.WAITING,)):
                 number = self.trial_id(waiting.number)
                 with suppress(self.optuna.exceptions.UpdateFinishedTrialError):
+                    self._sign(number)  # first: of a trial that runs it can always be told whether it is lost
                     if self.storage.set_trial_state_values(number, state=state.RUNNING):
                         self.study.sampler = self._sampler(waiting.number)
                         return self.optuna.Trial(self.study, number)  # type: ignore[no-any-return]
@@ -101,24 +102,33 @@ class Study:
             note = {"error": f"{why}, for the {losses}. time"} if often else {"continued": why}
             for key, value in note.items():
                 self.storage.set_trial_user_attr(number, key, value)
-            self.storage.set_trial_state_values(number, state=optuna.trial.TrialState.FAIL)
-            if not often:
+            copied = any(each.user_attrs.get("continues") == trial.number for each in self.trials())
+            if (
+                not often and not copied
+            ):  # if it was, this process's predecessor was killed before the next line
                 self.study.add_trial(_copy(optuna, frozen, losses))
+            self.storage.set_trial_state_values(number, state=optuna.trial.TrialState.FAIL)
 
     def trial_id(self, number: int) -> int:
         """The database's id of a trial."""
         return self.storage.get_trial_id_from_study_id_trial_number(self.id, number)
 
+    def _sign(self, number: int) -> None:
+        """Write down that this process works on a trial, and when that was so."""
+        process = os.getpid()
+        worker = {"worker": f"{socket.gethostname()}:{process}", "started": started(process)}
+        for key, value in (worker | {"heartbeat": time.time()}).items():
+            self.storage.set_trial_user_attr(number, key, value)
+
     @contextmanager
     def heartbeat(self, trial: Trial) -> Iterator[None]:
         """Within this context the database knows that the trial's worker is alive."""
         number, done = self.trial_id(trial.number), threading.Event()
-        self.storage.set_trial_user_attr(number, "worker", f"{socket.gethostname()}:{os.getpid()}")
 
         def beat() -> None:
             while True:
                 with suppress(Exception):  # the database cannot be reached: the next time perhaps
-                    self.storage.set_trial_user_attr(number, "heartbeat", time.time())
+                    self._sign(number)
                 if done.wait(_INTERVAL):
                     self.storage.remove_session()
                     return
@@ -169,8 +179,12 @@ def _copy(optuna: Any, trial: FrozenTrial, losses: int) -> FrozenTrial:
 
 def _is_alive(trial: FrozenTrial) -> bool:
     host, _, process = str(trial.user_attrs.get("worker", "")).rpartition(":")
-    if host == socket.gethostname() and not is_running(int(process)):
-        return False
+    if host == socket.gethostname():
+        known = trial.user_attrs.get("started")
+        if not is_running(int(process)) or (known and known != started(int(process))):
+            return False
+        if known:  # it is the very process, whatever a clock that has jumped makes of its heartbeat
+            return True
     began = trial.datetime_start.timestamp() if trial.datetime_start else time.time()
     return time.time() - float(trial.user_attrs.get("heartbeat", began)) < _GRACE
 

@@ -66,6 +66,12 @@ def test_a_process_that_has_the_number_of_a_dead_owner_is_not_taken_for_it(lock)
     assert another(lock).acquire()
 
 
+def test_a_living_owner_keeps_it_whatever_a_clock_that_has_jumped_makes_of_its_heartbeat(lock):
+    assert lock.acquire()
+    os.utime(content(lock), (1, 1))
+    assert not another(lock).acquire()
+
+
 def test_what_a_process_killed_while_taking_it_left_behind_is_removed(lock, tmp_path):
     (tmp_path / "a.lock.new-1").touch()
     assert lock.acquire()

@@ -5,6 +5,7 @@ import http.server
 import os
 import re
 import threading
+import time
 from contextlib import contextmanager
 from unittest import mock
 
@@ -19,6 +20,7 @@ class Site:
         self.cuts = []  # for each of the next answers, after how many bytes it breaks off; None for not
         self.answers = []  # status codes of the next answers, instead of files
         self.kind = "application/octet-stream"
+        self.pace = 0.0  # seconds that a file takes
         self.asked = []  # path, and the Range that was asked for
         self.address = ""
 
@@ -53,7 +55,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         cut = site.cuts.pop(0) if site.cuts else None
-        self.wfile.write(content[start:] if cut is None else content[start : start + cut])
+        self._send(content[start:] if cut is None else content[start : start + cut], site.pace)
+
+    def _send(self, content, pace):
+        size = -(-len(content) // 20) if pace else len(content)
+        try:
+            for place in range(0, len(content), max(size, 1)):
+                self.wfile.write(content[place : place + size])
+                time.sleep(pace / 20)
+        except ConnectionError:  # the other side was killed
+            if not pace:
+                raise
 
     def _refuse(self, status, headers=()):
         self.send_response(status)

@@ -1,13 +1,14 @@
 """A command ``crvnn`` that starts at once: copies of one process that has torch and crvnn imported.
 
 A start of Python with torch takes seconds, and the pages of the documentation have a hundred commands. Everything else
-is as in a process of its own: arguments, directory, environment, streams and exit code.
+is as in a process of its own: arguments, directory, environment, streams, signals and exit code.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -16,9 +17,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
+
+#: The environment variable with a fault that ``induced.py`` causes in the process of the command.
+FAULT = "CRVNN_TEST_FAULT"
 
 _CLIENT = """#!{python} -IS
 import json, os, socket, sys
@@ -28,13 +34,17 @@ server.connect({address!r})
 call = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
 socket.send_fds(server, [len(call).to_bytes(8, "big")], [0, 1, 2])
 server.sendall(call)
+server.recv(4)
 sys.exit(server.recv(1)[0])
 """
 
 
 @contextlib.contextmanager
-def warm_command() -> Iterator[str]:
-    """A directory for PATH, in which the command is, while its server runs."""
+def warm_command(*modules: str) -> Iterator[str]:
+    """A directory for PATH, in which the command is, while its server runs.
+
+    :param modules: to import beforehand, besides those that most commands use.
+    """
     directory = tempfile.mkdtemp(prefix="crvnn")  # the address of a socket has to be short
     address, client = f"{directory}/socket", Path(directory, "bin", "crvnn")
     client.parent.mkdir()
@@ -42,7 +52,10 @@ def warm_command() -> Iterator[str]:
     client.chmod(0o755)
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     server = subprocess.Popen(
-        [sys.executable, __file__, address], env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        [sys.executable, __file__, address, *modules],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
     )
     try:
         assert server.stdout is not None
@@ -54,12 +67,76 @@ def warm_command() -> Iterator[str]:
         shutil.rmtree(directory)
 
 
-def _serve(address: str) -> None:
+class WarmProcess:
+    """A command that was begun: its process number, and what it has printed.
+
+    :param fault: for ``induced.cause``.
+    """
+
+    def __init__(
+        self, command: str, *args: object, cwd: Path, fault: dict[str, object] | None = None, **variables: str
+    ) -> None:
+        environment = os.environ | {FAULT: json.dumps(fault) if fault else ""} | variables
+        call = json.dumps([list(map(str, args)), str(cwd), environment]).encode()
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(f"{Path(command).parent}/socket")
+        with open(os.devnull, "rb") as nothing:
+            streams = [stream.fileno() for stream in (nothing, self._out, self._err)]
+            socket.send_fds(self._socket, [len(call).to_bytes(8, "big")], streams)
+        self._socket.sendall(call)
+        self.began = time.monotonic()
+        self.number = int.from_bytes(self._socket.recv(4), "big")
+        self.seconds = 0.0
+        self.code: int | None = None
+
+    def send(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.number, number)
+
+    def wait(self, timeout: float = 300.0) -> int | None:
+        """The exit code, 128 more than the number of the signal that has ended it; ``None`` if it has not ended."""
+        if self.code is None:
+            self._socket.settimeout(timeout)
+            with contextlib.suppress(TimeoutError):
+                self.code = self._socket.recv(1)[0]
+                self.seconds = time.monotonic() - self.began
+                self._socket.close()
+        return self.code
+
+    @property
+    def out(self) -> str:
+        """What it has printed to standard output so far."""
+        return _content(self._out)
+
+    @property
+    def err(self) -> str:
+        """What it has printed to standard error so far."""
+        return _content(self._err)
+
+    def end(self) -> None:
+        """Kill it if it has not ended, and close what was opened for it."""
+        if self.code is None:
+            self.send(signal.SIGKILL)
+            self.wait()
+        self._out.close()
+        self._err.close()
+
+
+def _content(file: IO[bytes]) -> str:
+    return os.pread(file.fileno(), 1 << 20, 0).decode()
+
+
+def _serve(address: str, *modules: str) -> None:
     from click.testing import CliRunner
 
     from crvnn_core.cli import main
 
     assert CliRunner().invoke(main, ["assemble"]).exit_code == 0  # imports torch and what most commands use
+    for module in modules:
+        with contextlib.suppress(ImportError):  # of an extra that is not installed
+            importlib.import_module(module)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
@@ -92,8 +169,14 @@ def _answer(caller: socket.socket) -> None:
         os.chdir(directory)
         os.environ.clear()
         os.environ.update(environment)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # even where the tests ignore it
         sys.argv = ["crvnn", *arguments]
+        if fault := os.environ.pop(FAULT, ""):
+            from induced import cause
+
+            cause(**json.loads(fault))
         os._exit(_run())
+    caller.sendall(pid.to_bytes(4, "big"))
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with contextlib.suppress(BrokenPipeError):
         caller.sendall(bytes([code if code >= 0 else 128 - code]))
@@ -121,4 +204,4 @@ def _run() -> int:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(*sys.argv[1:])

@@ -1,6 +1,5 @@
 """A study: as many trials as planned, each taken by one worker, none lost with its worker."""
 
-import os
 import socket
 import time
 
@@ -11,6 +10,7 @@ from crvnn_sweep.results import read_findings
 from crvnn_sweep.run import continue_sweep
 from crvnn_sweep.study import Study, import_optuna
 from sweeps import BASE, SPACE, needs_optuna, started
+from tables import ended, forked
 
 needs_optuna()
 
@@ -24,7 +24,9 @@ def states(study):
 def begin(study, worker=None, heartbeat=None):
     """A trial that runs in some process."""
     trial = study.take()
-    trial.set_user_attr("worker", worker or f"{socket.gethostname()}:{os.getpid()}")
+    if worker is not None:
+        trial.set_user_attr("worker", worker)
+        trial.set_user_attr("started", "")
     trial.set_user_attr("heartbeat", heartbeat or time.time())
     return trial
 
@@ -92,6 +94,40 @@ def test_a_trial_of_a_living_worker_is_left_alone(small_catalog, tmp_path):
     begin(study)
     begin(study, "elsewhere:1", heartbeat=time.time() - 60)
     assert study.lost() == []
+
+
+def test_a_worker_on_this_machine_is_alive_whatever_a_clock_that_has_jumped_says(small_catalog, tmp_path):
+    study = started(small_catalog, tmp_path)
+    trial = begin(study, heartbeat=time.time() - 3600)
+    assert study.lost() == []
+    trial.set_user_attr("started", "12")  # another process with the number of one that has ended
+    assert [lost.number for lost in study.lost()] == [trial.number]
+
+
+def test_a_worker_that_is_killed_as_it_takes_a_trial_does_not_keep_it(small_catalog, tmp_path):
+    study = started(small_catalog, tmp_path)
+    assert ended(forked(lambda: continue_sweep(tmp_path / "study", small_catalog).take())) == 0
+    assert states(study)[0] == "lost"
+    assert study.take() is not None
+    assert read_findings(study).rows[0].retries
+
+
+def test_a_worker_that_is_killed_as_it_gives_a_trial_back_does_not_lose_it(
+    small_catalog, tmp_path, monkeypatch
+):
+    study = started(small_catalog, tmp_path)
+    trial = begin(study)
+
+    def killed(*args, **kwargs):
+        raise SystemError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(study.storage, "set_trial_state_values", killed)
+        with pytest.raises(SystemError):
+            study.give_back(trial, "interrupted")
+    study.give_back(trial, "lost")
+    assert sum(each.user_attrs.get("continues") == trial.number for each in study.trials()) == 1
+    assert "running" not in states(study)
 
 
 def test_a_worker_on_another_machine_is_dead_when_its_heartbeat_stops(small_catalog, tmp_path):

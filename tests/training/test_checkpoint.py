@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import os
 import random
 import shutil
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from crvnn_core import CrvnnError
@@ -183,11 +183,20 @@ def test_a_failure_while_saving_leaves_the_old_file_and_no_other(saved, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("safetensors.torch.save_file", interrupted)
+        patch.setattr("safetensors.torch.save", interrupted)
         with pytest.raises(KeyboardInterrupt):
             checkpoint.save(path, {"x": 1})
     assert same(checkpoint.load(path), tree)
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_saving_respects_the_umask(tmp_path):
+    path, before = tmp_path / "x.safetensors", os.umask(0o027)
+    try:
+        checkpoint.save(path, {"w": torch.ones(2)})
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def draw():
@@ -221,11 +230,11 @@ def test_saving_makes_the_directory_it_needs(tmp_path: Path):
 
 def test_a_full_disk_says_how_many_bytes_are_needed(tmp_path, monkeypatch):
     def full(*arguments):
-        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        raise OSError(28, "No space left on device")
 
     path = tmp_path / "last.safetensors"
     checkpoint.save(path, {"a": torch.zeros(2)})
-    monkeypatch.setattr("safetensors.torch.save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 80, 20))
     with pytest.raises(CrvnnError) as caught:
         checkpoint.save(path, {"a": torch.zeros(1000)})

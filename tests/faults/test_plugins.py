@@ -1,0 +1,90 @@
+"""A plug-in that raises, exits, prints, hangs or returns garbage in any of its hooks."""
+
+import json
+import signal
+import sys
+import types
+from importlib.metadata import EntryPoint
+
+import pytest
+from click.testing import CliRunner
+
+from crvnn_core.cli import main
+from crvnn_core.host import hooks, manager
+from disturbed import until
+
+HOOKS = sorted(name for name in vars(hooks) if name.startswith("crvnn_"))
+#: The command that calls each hook; all others are called for the catalog.
+COMMANDS = {"crvnn_kernels": ["native"], "crvnn_commands": ["--help"]}
+DEEDS = {
+    "raises": "raise RuntimeError('broken')",
+    "exits": "import sys; sys.exit(0)",
+    "prints": "print('zzz-noise'); return []",
+    "returns garbage": "return 12",
+    "returns garbage in a list": "return [12, None]",
+}
+FILE = "import time\nfrom crvnn_core import hookimpl\n\n@hookimpl\ndef {hook}():\n    {deed}\n"
+
+
+class Package:
+    """Of an entry point."""
+
+    name, version = "faulty", "1.0"
+
+
+def called(hook):
+    return COMMANDS.get(hook, ["list", "--json"])
+
+
+def call(*args):
+    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="crvnn")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_file_that_was_asked_for_is_named_with_its_hook(hook, deed, tmp_path, told):
+    file = tmp_path / "faulty.py"
+    file.write_text(FILE.format(hook=hook, deed=DEEDS[deed]))
+    result = call("--plugin", file, *called(hook))
+    if deed == "prints":
+        assert result.exit_code == 0, result.output
+        assert "zzz-noise" not in result.stdout
+        told.survived("a plug-in that prints in any hook", "printed on standard error; --json stays JSON")
+    else:
+        assert result.exit_code == 2, result.output
+        told(f"a plug-in file that {deed} in any hook", result.stderr)
+        assert hook in result.stderr
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_an_installed_one_is_left_out_and_the_others_work(hook, deed, monkeypatch, told):
+    module = types.ModuleType("faulty_plugin")
+    exec(FILE.format(hook=hook, deed=DEEDS[deed]), module.__dict__)
+    monkeypatch.setitem(sys.modules, "faulty_plugin", module)
+    everyone = manager._installed()
+    faulty = EntryPoint("faulty", "faulty_plugin", "crvnn")._for(Package())
+    monkeypatch.setattr(manager, "_installed", lambda: [*everyone, faulty])
+    result = call(*called(hook))
+    assert result.exit_code in (0, 1) if hook == "crvnn_kernels" else result.exit_code == 0, result.output
+    if called(hook)[0] == "list":
+        assert json.loads(result.stdout)
+    if deed != "prints":
+        told("an installed plug-in that fails in any hook", result.stderr)
+        assert hook in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("hook", HOOKS)
+def test_one_that_hangs_is_named_and_a_signal_ends_it(hook, number, crvnn, tmp_path, told):
+    (tmp_path / "faulty.py").write_text(FILE.format(hook=hook, deed="time.sleep(600)"))
+    fault = {"kind": "be_impatient", "seconds": 0.2}
+    process = crvnn("--plugin", "faulty.py", *called(hook), fault=fault)
+    assert until(lambda: "still waiting" in process.err)
+    process.send(number)
+    assert process.wait(60) == 128 + number
+    told("a plug-in that hangs in any hook", process.err)
+    assert hook in process.err

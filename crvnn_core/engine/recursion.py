@@ -25,6 +25,9 @@ from crvnn_core.kernels import fixed_weights
 from crvnn_core.precision import at_least_float32, autocasting
 
 
+_MOST_SCORE = 1e6  # sums and differences of scores stay finite
+
+
 class Update(Protocol):
     """Makes the nodes after a step, from the state before it, h, left(c), and e after it."""
 
@@ -156,10 +159,10 @@ class Recursion(Encoder):
         return c.to(state.exists.dtype)
 
     def score(self, state: State, near: Neighbourhood) -> Tensor:
-        """The scores u [B, N] of all positions."""
+        """The scores u [B, N] of all positions; beyond a million, where every decision is saturated, a million."""
         u = self.scorer(self.cell.readout(state.nodes), near, state.left_c)
         expect_shape(self.scorer, "scorer", u, state.exists.shape)
-        return u.to(state.exists.dtype)
+        return u.to(state.exists.dtype).clamp(-_MOST_SCORE, _MOST_SCORE)
 
     def compose(self, left: Tensor, right: Tensor) -> Tensor:
         """Parents of two children each [..., s]."""

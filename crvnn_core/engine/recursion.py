@@ -24,7 +24,6 @@ from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Ne
 from crvnn_core.kernels import fixed_weights
 from crvnn_core.precision import at_least_float32, autocasting
 
-
 _MOST_SCORE = 1e6  # sums and differences of scores stay finite
 
 

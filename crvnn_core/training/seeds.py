@@ -22,8 +22,8 @@ from crvnn_core.runs.seeds import spread as spread
 from crvnn_core.spec import RunSpec, flatten, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
-from crvnn_core.training.devices import launched
-from crvnn_core.training.heartbeats import heartbeats
+from crvnn_core.training.processes.devices import launched
+from crvnn_core.training.processes.heartbeats import heartbeats
 from crvnn_core.training.run import Outcome, threads_of
 from crvnn_core.training.trainer import train
 

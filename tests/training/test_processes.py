@@ -11,7 +11,7 @@ import torch
 from crvnn_core import CrvnnError, train
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
-from crvnn_core.training.devices import _layout, launched
+from crvnn_core.training.processes.devices import _layout, launched
 from small import PLUGIN, begin, differences, options, variant, weights
 
 #: What is trained, by name. In "alone" the last batch of every epoch has one example, too few for two processes.

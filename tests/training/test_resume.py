@@ -12,8 +12,9 @@ import pytest
 
 from crvnn_core import Result, Score, train
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.training import checkpoint, devices
+from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
+from crvnn_core.training.processes import devices
 from small import (
     PLUGIN,
     Interrupting,

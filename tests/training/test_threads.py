@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from crvnn_core.training import devices as threads
-from crvnn_core.training.devices import launched
+from crvnn_core.training.processes import devices as threads
+from crvnn_core.training.processes.devices import launched
 from small import variant
 
 

@@ -73,8 +73,9 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
 
 def _layout(spec: TrainingSpec) -> tuple[int, int]:
     """The number of processes on this machine, and the number of machines."""
+    processes = _count("WORLD_SIZE")
     if here := _count("LOCAL_WORLD_SIZE"):  # torchrun, which may itself run under SLURM
-        return here, max(_count("WORLD_SIZE") // here, 1)
+        return here, max(processes // here, 1)
     tasks = _count("SLURM_NTASKS")
     if tasks > 1 and SLURMEnvironment.detect():
         nodes = max(_count("SLURM_NNODES"), 1)

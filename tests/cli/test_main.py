@@ -110,7 +110,7 @@ def test_help_costs_little_beyond_python_even_where_the_cores_are_busy(tmp_path)
 
     bare = min(seconds("-c", "pass") for _ in range(6))
     helped = min(seconds("-c", "from crvnn_core.cli import main; main()", "--help") for _ in range(6))
-    assert helped - bare < 0.6  # 0.2 to 0.3 where they are not
+    assert helped - bare < 0.6  # about 0.3 where they are not
 
 
 def test_every_line_of_help_fits_in_80_columns_and_no_summary_is_cut():

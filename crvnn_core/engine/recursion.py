@@ -99,9 +99,9 @@ class Recursion(Encoder):
                 return encode_along(self, inputs, mask, levels, trace)
             return encode_hard(self, inputs, mask, trace) if hard else self.encode(inputs, mask, trace)
 
-    def sample(self, inputs: Tensor, mask: Tensor, noise: float) -> Encoding:
+    def sample(self, inputs: Tensor, mask: Tensor, noise: float, cohesion: Tensor | None = None) -> Encoding:
         with fixed_weights():
-            return encode_sampled(self, inputs, mask, noise)
+            return encode_sampled(self, inputs, mask, noise, cohesion)
 
     def traceable(self, *, hard: bool = False, depth: int | None = None) -> TraceableRecursion:
         if hard and depth is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from crvnn_core.engine.checks import expect_shape
 from crvnn_core.engine.hard import with_parents
@@ -69,15 +70,20 @@ def encode_along(engine: Recursion, inputs: Tensor, mask: Tensor, levels: Tensor
 
 
 @torch.no_grad()
-def encode_sampled(engine: Recursion, inputs: Tensor, mask: Tensor, noise: float) -> Encoding:
+def encode_sampled(
+    engine: Recursion, inputs: Tensor, mask: Tensor, noise: float, cohesion: Tensor | None = None
+) -> Encoding:
     """Encode along one tree for each sequence, drawn with Gumbel noise on the scores of every step.
 
     A position joins its right neighbour if its likelihood under the noisy scores is above 0.5, or the highest of its
-    sequence; of neighbours that would join in the same step only the leftmost does. The levels of the result are those
-    of a tree in which every pair joins as soon as both its nodes are complete. The host reads from the device once a
-    step: how many pairs join.
+    sequence; of neighbours that would join in the same step only the leftmost does. With ``cohesion`` [B, n] no pair
+    joins while one of its nodes has a higher cohesion with its neighbour on the other side. The levels of the result
+    are those of a tree in which every pair joins as soon as both its nodes are complete. The host reads from the
+    device once a step: how many pairs join.
     """
     state = engine.begin(inputs, mask)
+    if cohesion is not None:
+        _expect_cohesion(cohesion, mask)
     results = Results(penalty=0.0, unhalted_only=False)
     levels = torch.zeros_like(mask, dtype=torch.long)
     heights = torch.zeros_like(levels)  # of the node that ends at each token
@@ -94,7 +100,7 @@ def encode_sampled(engine: Recursion, inputs: Tensor, mask: Tensor, noise: float
         sizes = [sizes[i] for i in active]
         if state.step or done:
             state = state.compacted(active, kept, max(sizes))
-        joins = _sampled_joins(engine, state, noise)
+        joins = _sampled_joins(engine, state, noise, _may_join(state, cohesion))
         made = joins.sum(1).tolist()
         rows = flagged_rows(joins, sum(made))
         _set_levels(levels, heights, state, rows)
@@ -106,12 +112,23 @@ def encode_sampled(engine: Recursion, inputs: Tensor, mask: Tensor, noise: float
     return encoding
 
 
-def _sampled_joins(engine: Recursion, state: State, noise: float) -> Tensor:
+def _sampled_joins(engine: Recursion, state: State, noise: float, allowed: Tensor) -> Tensor:
     """Which positions join their right neighbour [B, N]: at least one of every sequence, and never two neighbours."""
     c = _likelihood(engine, state, noise)
-    highest = torch.where(state.eligible, c, -1).argmax(1, keepdim=True)
-    wanted = (c > 0.5).scatter(1, highest, True) & state.eligible
+    highest = torch.where(allowed, c, -1).argmax(1, keepdim=True)
+    wanted = (c > 0.5).scatter(1, highest, True) & allowed
     return wanted & ~from_left(wanted)
+
+
+def _may_join(state: State, cohesion: Tensor | None) -> Tensor:
+    """Which positions may join their right neighbour [B, N]; the highest cohesion of a sequence always may."""
+    if cohesion is None:
+        return state.eligible
+    behind = torch.where(
+        state.eligible, _at_places(cohesion, state), -1
+    )  # of each node with its right neighbour
+    before, after = pad(behind, (1, 1), value=-1).unfold(1, 3, 1)[..., ::2].unbind(-1)
+    return state.eligible & (behind >= before) & (behind >= after)
 
 
 def _likelihood(engine: Recursion, state: State, noise: float = 0.0) -> Tensor:
@@ -179,6 +196,15 @@ def _neighbours_join_at_once(levels: list[int]) -> bool:
             return True
         higher.append(level)
     return False
+
+
+def _expect_cohesion(cohesion: Tensor, mask: Tensor) -> None:
+    """Refuse a cohesion that has not one whole number for each token."""
+    if cohesion.shape != mask.shape or cohesion.dtype != torch.long:
+        raise InputError(
+            f"cohesion must be whole numbers (torch.long) {list(mask.shape)}, one for each token; "
+            f"got {cohesion.dtype} {list(cohesion.shape)}"
+        )
 
 
 def _checked(levels: Tensor, mask: Tensor) -> Tensor:

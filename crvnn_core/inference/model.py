@@ -211,17 +211,19 @@ class Model(nn.Module):
         return tuple(encodings)
 
     @torch.no_grad()
-    def sample(self, batch: Batch, noise: float) -> Output:
+    def sample(self, batch: Batch, noise: float, cohesion: Sequence[Tensor] | None = None) -> Output:
         """Logits for a batch along random trees, whose ``levels`` are in the encodings; without dropout or gradients.
 
         :param noise: by which Gumbel noise on the scores is multiplied.
+        :param cohesion: limits the trees; for each column of sequences [B, n], as ``Encoder.sample`` takes it.
         """
         expect_tree_supervision(self.encoder)
+        limits = [()] * len(batch.sequences) if cohesion is None else [(limit,) for limit in cohesion]
         try:
             with evaluating(self):
                 encodings = tuple(
-                    self.encoder.sample(self._vectors(tokens), tokens.mask, noise)
-                    for tokens in batch.sequences
+                    self.encoder.sample(self._vectors(tokens), tokens.mask, noise, *limit)
+                    for tokens, limit in zip(batch.sequences, limits, strict=True)
                 )
                 self._expect(encodings, "levels")
                 return self._output(encodings)

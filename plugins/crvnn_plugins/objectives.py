@@ -12,8 +12,10 @@ from crvnn_core import Batch, CrvnnError, Example, Model, Objective, Task, Token
 from crvnn_core.annotations import Count, Probability, Weight, check_ranges
 from crvnn_core.inference.model import Output, expect_tree_supervision
 from crvnn_core.precision import at_least_float32
+from crvnn_core.training.data import split_examples
 from crvnn_core.trees.gold import gold_trees
 from crvnn_core.trees.levels import levels_of
+from crvnn_plugins.substitution import WholeSequences
 
 _WAY_OUT = "The objectives 'labels' and 'self-training' need none."
 
@@ -93,18 +95,24 @@ class SelfTraining(AlongTrees):
     :param weighting: by what decisions are multiplied beside their weight: ``equal`` for nothing, ``advantage`` for how
         much more likely the label is along the chosen tree than along the mean one: the difference of their log
         probabilities. Labels that are likely along any tree then say little about structure.
+    :param substitution: sample only trees in which spans that are whole sequences elsewhere in the training data are
+        constituents, as far as these spans do not overlap. It looks at the texts of the training split, never at trees.
     """
 
     @check_ranges
     def __init__(
         self,
+        task: Task,
         samples: Count = 4,
         noise: Weight = 1.0,
         confidence: Probability = 0.5,
         decisions: Weight = 1.0,
         weighting: Literal["equal", "advantage"] = "equal",
+        substitution: bool = False,
     ) -> None:
         super().__init__(decisions)
+        self.task, self.substitution = task, substitution
+        self._whole: WholeSequences | None = None  # read when the first batch comes
         if weighting not in ("equal", "advantage"):
             raise ValueError(f"weighting must be 'equal' or 'advantage', not {weighting!r}")
         self.samples, self.noise, self.confidence, self.weighting = samples, noise, confidence, weighting
@@ -112,7 +120,7 @@ class SelfTraining(AlongTrees):
     def loss(
         self, model: Model, forward: Callable[..., Output], batch: Batch, examples: Sequence[Example]
     ) -> tuple[Tensor, Output]:
-        sampled = model.sample(_repeated(batch, self.samples), self.noise)
+        sampled = model.sample(_repeated(batch, self.samples), self.noise, self._cohesion(model, batch))
         logs = at_least_float32(sampled.logits).log_softmax(-1).view(self.samples, len(examples), -1)
         index = batch.labels.expand(self.samples, -1).unsqueeze(2)
         likelihoods = logs.gather(2, index).squeeze(2)  # log p of the labels [samples, B]
@@ -123,6 +131,15 @@ class SelfTraining(AlongTrees):
         if self.weighting == "advantage":
             weights = weights * (highest - likelihoods.mean(0))
         return self.along(forward, batch, levels, weights)
+
+    def _cohesion(self, model: Model, batch: Batch) -> list[Tensor] | None:
+        """What limits the sampled trees of a batch, repeated as often as it is."""
+        if not self.substitution:
+            return None
+        if self._whole is None:
+            examples = split_examples(self.task, self.task.splits[0], 0)
+            self._whole = WholeSequences(examples, model.vocabulary)
+        return [self._whole.cohesion(tokens).repeat(self.samples, 1) for tokens in batch.sequences]
 
 
 def _repeated(batch: Batch, times: int) -> Batch:

@@ -129,6 +129,51 @@ def test_a_tree_without_noise_does_not_depend_on_the_batch(batch):
         torch.testing.assert_close(alone.vector[0], together.vector[row])
 
 
+def cohesion_of(trees, mask, kept):
+    """How many of the spans that are ``kept`` hold each token and its right neighbour together."""
+    cohesion = torch.zeros(mask.shape, dtype=torch.long)
+    for row, tree in enumerate(trees):
+        for start, end in filter(kept, tree.spans()):
+            cohesion[row, start : end - 1] += 1
+    return cohesion
+
+
+@pytest.mark.parametrize("most", [2, 4, 7], ids="spans of up to {} tokens".format)
+def test_tokens_with_more_cohesion_than_around_them_become_constituents(batch, most):
+    trees, inputs, mask = batch
+
+    def kept(span):
+        return span[1] - span[0] <= most
+
+    engine, cohesion = engine_of(), cohesion_of(trees, mask, kept)
+    for seed in range(10):
+        torch.manual_seed(seed)
+        sampled = engine.sample(inputs, mask, 5.0, cohesion)
+        for tree, levels in zip(trees, sampled.levels.tolist(), strict=True):
+            assert set(filter(kept, tree.spans())) <= tree_along(levels, tree.tokens).spans()
+        torch.testing.assert_close(engine(inputs, mask, levels=sampled.levels).vector, sampled.vector)
+
+
+def test_cohesion_that_is_the_same_everywhere_changes_nothing(batch):
+    _, inputs, mask = batch
+    engine = engine_of()
+    for limits in ((), (torch.zeros(mask.shape, dtype=torch.long),), (torch.full(mask.shape, 3),)):
+        torch.manual_seed(0)
+        levels = engine.sample(inputs, mask, 5.0, *limits).levels
+        if not limits:
+            free = levels
+        assert torch.equal(levels, free)
+
+
+@pytest.mark.parametrize(
+    "wrong", [torch.zeros(4, 6, dtype=torch.long), torch.zeros(4, 7)], ids=["shape", "type"]
+)
+def test_cohesion_without_a_whole_number_for_each_token_is_refused(batch, wrong):
+    _, inputs, mask = batch
+    with pytest.raises(InputError, match=r"cohesion must be whole numbers \(torch.long\) \[4, 7\]"):
+        engine_of().sample(inputs, mask, 1.0, wrong)
+
+
 def test_steps_in_which_nothing_joins_change_no_vector(batch):
     trees, inputs, mask = batch
     levels = levels_of(trees, mask)

@@ -66,7 +66,7 @@ def test_labels_give_the_loss_of_the_output():
 @pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
 def test_self_training_takes_the_sampled_tree_along_which_the_label_is_most_likely(task):
     model, batch, examples = setting(task)
-    _, chosen = loss_and_levels(SelfTraining(samples=3, noise=4.0), model, batch, examples)
+    _, chosen = loss_and_levels(SelfTraining(TASK, samples=3, noise=4.0), model, batch, examples)
     torch.manual_seed(0)  # the same samples again
     many = collate(examples * 3, model.vocabulary)
     sampled = [encoding.levels for encoding in model.sample(many, 4.0).encodings]
@@ -81,19 +81,21 @@ def test_self_training_takes_the_sampled_tree_along_which_the_label_is_most_like
 @pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
 def test_its_loss_is_that_of_the_labels_and_of_the_decisions_from_confidence_on(task):
     model, batch, examples = setting(task)
-    _, levels = loss_and_levels(SelfTraining(confidence=0.0), model, batch, examples)
+    _, levels = loss_and_levels(SelfTraining(TASK, confidence=0.0), model, batch, examples)
     output = model(batch, levels=levels)
     decisions = torch.stack([encoding.decision_loss for encoding in output.encodings]).mean(0)  # [B]
     chances = label_probabilities(model, batch, levels)
     confidence = chances.sort().values[1:3].mean().item()  # between the second and the third of four
-    loss, _ = loss_and_levels(SelfTraining(confidence=confidence, decisions=0.5), model, batch, examples)
+    loss, _ = loss_and_levels(
+        SelfTraining(TASK, confidence=confidence, decisions=0.5), model, batch, examples
+    )
     wanted = output.loss(batch.labels) + 0.5 * (decisions * (chances > confidence)).mean()
     torch.testing.assert_close(loss, wanted)
 
 
 def test_below_the_confidence_no_gradient_reaches_the_scorer():
     model, batch, examples = setting()
-    loss, _ = loss_and_levels(SelfTraining(confidence=1.0), model, batch, examples)
+    loss, _ = loss_and_levels(SelfTraining(TASK, confidence=1.0), model, batch, examples)
     loss.backward()
     assert not model.encoder.scorer.score.weight.grad.any()
     assert model.encoder.cell.compose.weight.grad.any()
@@ -102,7 +104,7 @@ def test_below_the_confidence_no_gradient_reaches_the_scorer():
 def test_under_autocast_sampling_takes_no_gradient_away():
     model, batch, examples = setting()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss, _ = loss_and_levels(SelfTraining(confidence=0.0), model, batch, examples)
+        loss, _ = loss_and_levels(SelfTraining(TASK, confidence=0.0), model, batch, examples)
     loss.backward()
     assert loss.dtype == torch.float32
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
@@ -141,7 +143,7 @@ def test_an_example_without_a_gold_tree_is_named_with_what_to_do():
 )
 def test_settings_that_mean_nothing_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        SelfTraining(**settings)
+        SelfTraining(TASK, **settings)
 
 
 def test_an_encoder_that_cannot_compose_along_trees_is_refused_with_what_to_do():
@@ -149,7 +151,7 @@ def test_an_encoder_that_cannot_compose_along_trees_is_refused_with_what_to_do()
     model.encoder = Averaging(WIDTH)
     message = r"the encoder Averaging cannot compose along given trees; .*'labels' trains every encoder\."
     with pytest.raises(CrvnnError, match=message):
-        SelfTraining().expect(model)
+        SelfTraining(TASK).expect(model)
     for call in (lambda: model.sample(batch, 1.0), lambda: model(batch, levels=[])):
         with pytest.raises(CrvnnError, match="cannot compose along given trees"):
             call()
@@ -191,7 +193,9 @@ def test_self_training_trains_the_scorer(sets):
 def test_with_advantages_decisions_count_as_far_as_their_tree_is_better_than_the_mean(task):
     model, batch, examples = setting(task)
     settings = {"samples": 3, "noise": 4.0, "confidence": 0.0}
-    loss, chosen = loss_and_levels(SelfTraining(**settings, weighting="advantage"), model, batch, examples)
+    loss, chosen = loss_and_levels(
+        SelfTraining(TASK, **settings, weighting="advantage"), model, batch, examples
+    )
     torch.manual_seed(0)  # the same samples again
     many = collate(examples * 3, model.vocabulary)
     sampled = [encoding.levels for encoding in model.sample(many, 4.0).encodings]
@@ -205,6 +209,34 @@ def test_with_advantages_decisions_count_as_far_as_their_tree_is_better_than_the
     torch.testing.assert_close(loss, expected)
 
 
+class NestedTask(LetterTask):
+    """Three texts; the first two occur within the third."""
+
+    def examples(self, split, seed):
+        for number, text in enumerate(["a b", "d a b", "c d a b c"] if split == "train" else ["c d"]):
+            yield Example((tuple(text.split()),), number % 2)
+
+
+def test_with_substitution_spans_that_are_whole_sequences_elsewhere_are_constituents():
+    task = NestedTask()
+    model, batch, examples = setting(task)
+    objective = SelfTraining(task, samples=2, noise=8.0, substitution=True)
+    for seed in range(10):
+        _, (levels,) = loss_and_levels(objective, model, batch, examples, seed)
+        assert {(1, 4), (2, 4)} <= tree_along(levels[2].tolist(), examples[2].sequences[0]).spans()
+    free = SelfTraining(task, samples=2, noise=8.0)
+    drawn = [loss_and_levels(free, model, batch, examples, seed)[1][0][2] for seed in range(10)]
+    assert len({tuple(levels.tolist()) for levels in drawn}) > 2
+
+
+def test_substitution_resumes_to_the_same_bits(tmp_path):
+    sets = (*SELF_TRAINING, "training.objective.substitution=true")
+    train(variant(*sets), tmp_path / "whole")
+    stopped_after(5, tmp_path / "run", *sets)
+    train(variant(*sets), tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
 def test_an_unknown_weighting_is_refused():
     with pytest.raises(ValueError, match="weighting must be 'equal' or 'advantage', not 'best'"):
-        SelfTraining(weighting="best")
+        SelfTraining(TASK, weighting="best")

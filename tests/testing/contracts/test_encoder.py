@@ -174,8 +174,13 @@ class SoftAlongTrees(Recursion):
 
 
 class AlwaysNoisy(Recursion):
-    def sample(self, inputs, mask, noise):
-        return super().sample(inputs, mask, noise + 5.0)
+    def sample(self, inputs, mask, noise, cohesion=None):
+        return super().sample(inputs, mask, noise + 5.0, cohesion)
+
+
+class WithoutCohesion(Recursion):
+    def sample(self, inputs, mask, noise, cohesion=None):
+        return super().sample(inputs, mask, noise)
 
 
 class DetachedLoss(Recursion):
@@ -230,6 +235,7 @@ FAULTY = [
     ("encoder_infers_hard_without_gradients", HardByGradient, "does not require grad"),
     ("encoder_infers_hard_along_one_tree", HardWithSoftTrace, "c of hard inference is neither 0 nor 1"),
     ("encoder_composes_along_sampled_trees", SoftAlongTrees, "composed along the sampled trees: differs"),
+    ("encoder_samples_within_the_cohesion", WithoutCohesion, "are no constituents"),
     ("encoder_samples_one_tree_without_noise", AlwaysNoisy, "a second call without noise gives other trees"),
     ("encoder_supervises_its_decisions", DetachedLoss, "decision_loss has no gradient"),
     (

@@ -12,7 +12,7 @@ from crvnn_core.host.component import Component
 from crvnn_core.testing.common import WIDTH, Check, build, finite, half_precision, padded, random, same
 from crvnn_core.testing.parts import encoder_arguments
 from crvnn_core.trees import Tree
-from crvnn_core.trees.levels import levels_of
+from crvnn_core.trees.levels import levels_of, tree_along
 
 
 def _setting(component: Component) -> tuple[Any, Tensor, Tensor] | None:
@@ -53,6 +53,20 @@ def check_encoder_samples_one_tree_without_noise(component: Component) -> None:
         same(together.vector[row], alone.vector[0], f"the vector of sequence {row}")
 
 
+def check_encoder_samples_within_the_cohesion(component: Component) -> None:
+    """``sample``, where declared, keeps tokens together whose cohesion is higher than that around them."""
+    if (setting := _setting(component)) is None:
+        return
+    encoder, inputs, mask = setting
+    cohesion = torch.zeros_like(mask, dtype=torch.long)
+    cohesion[:, 1::2] = 1  # of the second token with the third, the fourth with the fifth, ...
+    levels = encoder.sample(inputs, mask, 2.0, cohesion).levels
+    for row, n in enumerate(mask.sum(1).tolist()):
+        pairs = {(start, start + 2) for start in range(1, n - 1, 2)}
+        found = tree_along(levels[row].tolist(), ["token"] * n).spans()
+        assert pairs <= found, f"sequence {row}: tokens {sorted(pairs - found)} are no constituents"
+
+
 def check_encoder_supervises_its_decisions(component: Component) -> None:
     """The decision loss along trees, where declared, is [B], finite and not negative, and has a gradient."""
     if (setting := _setting(component)) is None:
@@ -80,5 +94,6 @@ def check_encoder_supervises_its_decisions(component: Component) -> None:
 SUPERVISION_CHECKS: tuple[Check, ...] = (
     check_encoder_composes_along_sampled_trees,
     check_encoder_samples_one_tree_without_noise,
+    check_encoder_samples_within_the_cohesion,
     check_encoder_supervises_its_decisions,
 )

@@ -20,7 +20,7 @@ from crvnn_core.errors import (
     UnknownNameError,
 )
 from crvnn_core.host.catalog import Catalog, read_catalog
-from crvnn_core.host.component import Component, NamedSpec, Preset, RunSource, TrainedModel
+from crvnn_core.host.component import Component, LazyCommand, NamedSpec, Preset, RunSource, TrainedModel
 from crvnn_core.host.hooks import hookimpl
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.slots import SLOTS
@@ -123,6 +123,7 @@ __all__ = [
     "Head",
     "InputError",
     "InputRow",
+    "LazyCommand",
     "MatrixNeighbourhood",
     "Model",
     "NamedSpec",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -125,6 +123,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """``" Did you mean 'x'?"``, or nothing when no known name is close."""
     if len(name) > _LONGEST_NAME:  # comparing takes time that is quadratic in the length
         return ""
+    import difflib
+
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean '{close[0]}'?" if close else ""
 
@@ -152,5 +152,7 @@ def _blameless(file: str) -> bool:
     ]
     installed = any(part in ("site-packages", "dist-packages") for part in file.split(os.sep))
     if not installed:  # installed packages often lie in a folder of the standard library's
+        import sysconfig
+
         homes.append(sysconfig.get_path("stdlib"))
     return any(file.startswith(home + os.sep) for home in homes)

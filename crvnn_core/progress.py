@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import sys
 import threading
 import time
@@ -150,6 +149,8 @@ class NotebookBar(Counter):
         self.output.update(self._page())
 
     def _page(self) -> Any:
+        import html
+
         from IPython.display import HTML
 
         bar = f'<progress value="{self.done}" max="{max(self.total, 1)}" style="width: 16em"></progress>'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pkgutil
 import shlex
 import sys
 import traceback
@@ -14,24 +13,86 @@ import click
 
 from crvnn_core.cli.session import Session, ending_in_order, plugin_option
 from crvnn_core.errors import FAILURES, CrvnnError, CrvnnWarning, MissingPluginError, PluginError, nearest
+from crvnn_core.host.component import LazyCommand
 from crvnn_core.host.slots import SLOTS
 
 _COMMANDS = {
-    "assemble": "crvnn_core.cli.assemble:assemble_command",
-    "check": "crvnn_core.cli.check:check_command",
-    "compare": "crvnn_core.cli.compare:compare_command",
-    "completion": "crvnn_core.cli.installation.completion:completion_command",
-    "describe": "crvnn_core.cli.catalog:describe_command",
-    "doctor": "crvnn_core.cli.installation.doctor:doctor_command",
-    "eval": "crvnn_core.cli.evaluation:eval_command",
-    "list": "crvnn_core.cli.catalog:list_command",
-    "native": "crvnn_core.cli.installation.native:native_command",
-    "new": "crvnn_core.cli.new:new_command",
-    "parse": "crvnn_core.cli.parse:parse_command",
-    "predict": "crvnn_core.cli.predict:predict_command",
-    "specs": "crvnn_core.cli.catalog:specs_command",
-    "train": "crvnn_core.cli.train:train_command",
-    "trees": "crvnn_core.cli.trees:trees_command",
+    command.name: command
+    for command in (
+        LazyCommand(
+            "assemble",
+            "crvnn_core.cli.assemble:assemble_command",
+            summary="Build the model of a spec, try it, and show what it costs.",
+        ),
+        LazyCommand(
+            "check", "crvnn_core.cli.check:check_command", summary="Run the contract of a component."
+        ),
+        LazyCommand(
+            "compare",
+            "crvnn_core.cli.compare:compare_command",
+            summary="Compare the results of runs, with tests of significance.",
+        ),
+        LazyCommand(
+            "completion",
+            "crvnn_core.cli.installation.completion:completion_command",
+            summary="Print what lets a shell complete commands and names.",
+        ),
+        LazyCommand(
+            "describe",
+            "crvnn_core.cli.catalog:describe_command",
+            summary="Describe a component, preset, spec or trained model.",
+        ),
+        LazyCommand(
+            "doctor",
+            "crvnn_core.cli.installation.doctor:doctor_command",
+            summary="Check the installation, and say what to do.",
+        ),
+        LazyCommand(
+            "eval",
+            "crvnn_core.cli.evaluation:eval_command",
+            summary="Measure the accuracy of a model on a split or a file.",
+        ),
+        LazyCommand(
+            "list",
+            "crvnn_core.cli.catalog:list_command",
+            summary="List the installed components, presets, specs and models.",
+        ),
+        LazyCommand(
+            "native",
+            "crvnn_core.cli.installation.native:native_command",
+            summary="Say whether compiled kernels are in use, or build them.",
+        ),
+        LazyCommand(
+            "new",
+            "crvnn_core.cli.new:new_command",
+            summary="Create a package with a component to start from.",
+        ),
+        LazyCommand(
+            "parse",
+            "crvnn_core.cli.parse:parse_command",
+            summary="Show the tree along which a model composes a text.",
+        ),
+        LazyCommand(
+            "predict",
+            "crvnn_core.cli.predict:predict_command",
+            summary="Ask a model for labels, probabilities and trees.",
+        ),
+        LazyCommand(
+            "specs",
+            "crvnn_core.cli.catalog:specs_command",
+            summary="List the specs that can be trained by name.",
+        ),
+        LazyCommand(
+            "train",
+            "crvnn_core.cli.train:train_command",
+            summary="Train what a spec describes, into a run directory.",
+        ),
+        LazyCommand(
+            "trees",
+            "crvnn_core.cli.trees:trees_command",
+            summary="Score the trees of a model against gold trees.",
+        ),
+    )
 }
 
 
@@ -43,9 +104,15 @@ class CrvnnGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in _COMMANDS:
-            command: click.Command = pkgutil.resolve_name(_COMMANDS[name])
-            return command
-        return ctx.ensure_object(Session).commands(_COMMANDS).get(name)
+            return _COMMANDS[name].load()
+        return ctx.ensure_object(Session).command(name, _COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their summaries, without importing those that can be imported later."""
+        found = {**_COMMANDS, **ctx.ensure_object(Session).commands(_COMMANDS)}
+        shown = [name for name in sorted(found) if not getattr(found[name], "hidden", False)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary(found[name])) for name in shown])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -90,6 +157,11 @@ class CrvnnGroup(click.Group):
             hint = "(CRVNN_TRACEBACK=1 shows the whole traceback.)"
             click.echo(f"crvnn: {name}{error.strerror}\n{hint}", err=True)
             sys.exit(2)
+
+
+def summary(command: click.Command | LazyCommand) -> str:
+    """One line about a command."""
+    return command.summary if isinstance(command, LazyCommand) else command.get_short_help_str(limit=80)
 
 
 def _show_warning(

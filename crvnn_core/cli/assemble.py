@@ -44,7 +44,7 @@ def spec_options(command: F) -> F:
     return command
 
 
-@click.command("assemble", short_help="Build the model of a spec, try it, and show what it costs.")
+@click.command("assemble")
 @spec_options
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the resolved spec to DIR/spec.toml."

@@ -21,7 +21,7 @@ from crvnn_core.cli.session import (
 _OTHERS = ("preset", "spec", "model")
 
 
-@click.command("list", short_help="List the installed components, presets, specs and models.")
+@click.command("list")
 @click.argument(
     "slot", type=SLOT, required=False, callback=lambda ctx, parameter, value: as_slot(value, *_OTHERS)
 )
@@ -59,7 +59,7 @@ def list_command(session: Session, slot: str | None, as_json: bool) -> None:
         print_table(("slot", "name", "what it is", "from"), rows)
 
 
-@click.command("specs", short_help="List the specs that can be trained by name.")
+@click.command("specs")
 @click.argument("name", type=SPEC_NAME, required=False)
 @click.option(
     "--copy", type=click.Path(path_type=Path), metavar="DIR", help="Copy the spec NAME to DIR, to change it."
@@ -107,7 +107,7 @@ def _list_specs(session: Session, as_json: bool) -> None:
     print_table(("name", "what it trains", "data", "time"), rows)
 
 
-@click.command("describe", short_help="Describe a component, preset, spec or trained model.")
+@click.command("describe")
 @click.argument("slot", type=SLOT, callback=lambda ctx, parameter, value: as_slot(value, *_OTHERS))
 @click.argument("name", type=IN_SLOT)
 @json_option

@@ -16,7 +16,7 @@ from crvnn_core.cli.session import (
 from crvnn_core.host.slots import SLOT_BY_NAME
 
 
-@click.command("check", short_help="Run the contract of a component.")
+@click.command("check")
 @slot_argument
 @click.argument("name", type=IN_SLOT)
 @set_option

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crvnn_core.runs.comparison import Comparison, Row, Significance
 
 
-@click.command("compare", short_help="Compare the results of runs, with tests of significance.")
+@click.command("compare")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--groups", is_flag=True, help="Show the groups of each split (by length, for example) as well."

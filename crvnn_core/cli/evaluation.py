@@ -28,8 +28,8 @@ from crvnn_core.cli.session import (
     print_table,
     seed_names,
     set_option,
-    terminal_width,
 )
+from crvnn_core.tables import terminal_width
 
 if TYPE_CHECKING:
     from crvnn_core.runs.classification import Classification, ClassScore
@@ -40,7 +40,7 @@ _MOST_CLASSES = 20  # classes up to which all are shown
 _MOST_CONFUSIONS = 10  # pairs of classes that are shown in place of a matrix that is too wide
 
 
-@click.command("eval", short_help="Measure the accuracy of a model on a split or a file.")
+@click.command("eval")
 @click.argument("run", type=RUN)
 @data_option
 @split_option

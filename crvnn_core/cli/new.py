@@ -11,7 +11,7 @@ from crvnn_core.cli.names import slot_argument
 from crvnn_core.cli.session import Session, pass_session
 
 
-@click.command("new", short_help="Create a package with a component to start from.")
+@click.command("new")
 @slot_argument
 @click.argument("name")
 @click.option(

@@ -31,7 +31,7 @@ from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 _MOST_VERDICTS = 10  # texts of which it is said whether label and tree are right
 
 
-@click.command("parse", short_help="Show the tree along which a model composes a text.")
+@click.command("parse")
 @click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @file_options

@@ -84,7 +84,7 @@ def file_options(command: F) -> F:
     return command
 
 
-@click.command("predict", short_help="Ask a model for labels, probabilities and trees.")
+@click.command("predict")
 @click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @file_options

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from crvnn_core.progress import counting as counting  # for commands
+from crvnn_core.tables import print_table as print_table  # for commands
 
 if TYPE_CHECKING:
     from crvnn_core.errors import PluginError
+    from crvnn_core.host.attribution import Source
     from crvnn_core.host.catalog import Catalog
+    from crvnn_core.host.component import LazyCommand
     from crvnn_core.host.manager import Host
     from crvnn_core.inference.trained import Trained
     from crvnn_core.training.evaluation import Result
@@ -32,7 +35,7 @@ class Session:
 
     def __init__(self) -> None:
         self.files: list[Path] = []
-        self._commands: dict[str, click.Command] | None = None
+        self._commands: dict[str, tuple[click.Command | LazyCommand, Source]] | None = None
 
     @cached_property
     def host(self) -> Host:
@@ -62,13 +65,25 @@ class Session:
 
         return fault(error, self.catalog) if "catalog" in self.__dict__ else None
 
-    def commands(self, taken: Iterable[str]) -> dict[str, click.Command]:
+    def commands(self, taken: Iterable[str]) -> dict[str, click.Command | LazyCommand]:
         """The commands of the plug-ins, which are asked once."""
         from crvnn_core.host.catalog import read_commands
 
         if self._commands is None:
             self._commands = read_commands(self.host, taken)
-        return self._commands
+        return {name: command for name, (command, _) in self._commands.items()}
+
+    def command(self, name: str, taken: Iterable[str]) -> click.Command | None:
+        """The command of a plug-in, imported; nothing if no plug-in has one of this name."""
+        from crvnn_core.host.attribution import naming
+
+        if name not in self.commands(taken) or self._commands is None:
+            return None
+        command, source = self._commands[name]
+        if isinstance(command, click.Command):
+            return command
+        with naming(f"the import of the command '{name}' of {source.title}", source):
+            return command.load()
 
     def add(self, files: Iterable[Path]) -> None:
         """Load plug-ins from files as well."""
@@ -167,29 +182,6 @@ def _without_nan(result: object) -> object:
     if isinstance(result, Mapping):
         return {key: _without_nan(value) for key, value in result.items()}
     return [_without_nan(value) for value in result] if isinstance(result, (list, tuple)) else result
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print a table; the columns whose numbers are in ``right`` are aligned to the right."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.width = terminal_width()
-    console.print(table)
-
-
-def terminal_width() -> int:
-    """The columns of the terminal; at least 200 in a pipe, where lines are not to be wrapped."""
-    from rich.console import Console
-
-    console = Console()
-    return console.width if console.is_terminal else max(console.width, 200)
 
 
 def print_results(results: Mapping[str, Result]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crvnn_core.training.seeds import RunOutcomes
 
 
-@click.command("train", short_help="Train what a spec describes, into a run directory.")
+@click.command("train")
 @spec_options
 @click.option(
     "--out",

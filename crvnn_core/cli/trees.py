@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COLUMNS = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituents": "own"}
 
 
-@click.command("trees", short_help="Score the trees of a model against gold trees.")
+@click.command("trees")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @split_option
 @data_option

@@ -69,7 +69,7 @@ class Attribution:
         @functools.wraps(function)
         def call() -> list[Any]:
             self.current = title
-            with _naming(title, source):
+            with naming(title, source):
                 returned = function()
                 records = _listed(returned)
             if records is None:
@@ -88,7 +88,7 @@ class Attribution:
         @functools.wraps(function)
         def call() -> Generator[None, Any, list[list[Any]]]:
             self.current = title
-            with _naming(title, source):
+            with naming(title, source):
                 returned = yield from _one_yield(function(), title, source)
                 lists = _listed(returned)
                 found = [records for each in lists or [] if (records := _listed(each)) is not None]
@@ -112,7 +112,7 @@ def _listed(returned: Any) -> list[Any] | None:
 
 
 @contextlib.contextmanager
-def _naming(title: str, source: Source) -> Iterator[None]:
+def naming(title: str, source: Source) -> Iterator[None]:
     """Turn whatever a plug-in raises into an error that begins with ``title``."""
     try:
         yield

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from crvnn_core.errors import PluginError, UnknownNameError, nearest
 from crvnn_core.host.attribution import Source
-from crvnn_core.host.component import Component, NamedSpec, Preset, RunSource, TrainedModel
+from crvnn_core.host.component import Component, LazyCommand, NamedSpec, Preset, RunSource, TrainedModel
 from crvnn_core.host.manager import BrokenPlugin, Host, package_of
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME, find_slot
 
@@ -115,20 +115,19 @@ def _read_catalog(host: Host) -> Catalog:
     _check_default("preset", presets)
     models = _named(host, "crvnn_models", "model", TrainedModel)
     specs = _named(host, "crvnn_specs", "spec", NamedSpec)
-    sources = _named(host, "crvnn_run_sources", "source of runs", RunSource, dict.fromkeys(WEB, _core()))
+    sources = _named(host, "crvnn_run_sources", "source of runs", RunSource, WEB)
     return Catalog(components, presets, models, tuple(host.broken), specs, sources, tuple(host.files))
 
 
-def read_commands(host: Host, taken: Iterable[str]) -> dict[str, click.Command]:
-    """The commands that plug-ins offer, by name.
+def read_commands(host: Host, taken: Iterable[str]) -> dict[str, tuple[click.Command | LazyCommand, Source]]:
+    """The commands that plug-ins offer, by name, with the plug-ins that they come from.
 
     :param taken: names of the core's own commands, which no plug-in may offer.
     """
     import click
 
-    owners = dict.fromkeys(taken, _core())
-    found = host.without_faulty(lambda: _named(host, "crvnn_commands", "command", click.Command, owners))
-    return {name: command for name, (command, _) in found.items()}
+    kinds = (click.Command, LazyCommand)
+    return host.without_faulty(lambda: _named(host, "crvnn_commands", "command", kinds, taken))
 
 
 def read_libraries(host: Host) -> list[Library]:
@@ -136,8 +135,9 @@ def read_libraries(host: Host) -> list[Library]:
     from crvnn_core.engine.native import ENGINE
     from crvnn_core.kernels import Library
 
-    owners = {ENGINE.name: _core()}
-    found = host.without_faulty(lambda: _named(host, "crvnn_kernels", "library of kernels", Library, owners))
+    found = host.without_faulty(
+        lambda: _named(host, "crvnn_kernels", "library of kernels", Library, [ENGINE.name])
+    )
     return [ENGINE, *(library for library, _ in found.values())]
 
 
@@ -150,21 +150,28 @@ _R = TypeVar("_R")
 
 
 def _named(
-    host: Host, hook: str, what: str, kind: type[_R], taken: dict[str, Source] | None = None
+    host: Host,
+    hook: str,
+    what: str,
+    kind: type[_R] | tuple[type[_R], ...],
+    taken: Iterable[str] = (),
 ) -> dict[str, tuple[_R, Source]]:
-    """The records of a hook and their sources, by name, in alphabetical order."""
-    owners, found = dict(taken or {}), {}
+    """The records of a hook and their sources, by name, in alphabetical order.
+
+    :param taken: names of what the core itself has.
+    """
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    found: dict[str, tuple[_R, Source]] = {}
     for source, record in host.offers(hook):
-        if not isinstance(record, kind):
+        if not isinstance(record, kinds):
             raise PluginError(
-                f"{hook} of {source.title} returned {record!r}; "
-                f"it must return an iterable of {kind.__name__} records",
+                f"{hook} of {source.title} returned {record!r}; it must return an iterable of "
+                f"{' or '.join(each.__name__ for each in kinds)} records",
                 [source],
             )
         name = str(record.name)  # type: ignore[attr-defined]
-        if name in owners:
-            raise _clash(what, name, owners[name], source)
-        owners[name] = source
+        if name in taken or name in found:
+            raise _clash(what, name, found[name][1] if name in found else _core(), source)
         found[name] = (record, source)
     return dict(sorted(found.items()))
 

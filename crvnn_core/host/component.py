@@ -1,4 +1,4 @@
-"""The records that plug-ins offer: components, presets, specs, trained models and sources of runs."""
+"""The records that plug-ins offer: components, presets, specs, trained models, sources of runs and commands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import Attribute, field, frozen
 
 from crvnn_core.annotations import parameters_of
 from crvnn_core.host.slots import SLOT_BY_NAME
+
+if TYPE_CHECKING:
+    import click
 
 
 def _check_name(instance: object, attribute: object, value: str) -> None:
@@ -23,8 +26,17 @@ def _check_name(instance: object, attribute: object, value: str) -> None:
 
 
 def _loadable(instance: object, attribute: Attribute[Any], value: Callable[..., Any] | str) -> None:
-    if not (callable(value) or (isinstance(value, str) and value.count(":") == 1)):
+    if not (callable(value) or _is_reference(value)):
         raise ValueError(f"{attribute.name} must be a callable or 'package.module:Name', not {value!r}")
+
+
+def _importable(instance: object, attribute: Attribute[Any], value: str) -> None:
+    if not _is_reference(value):
+        raise ValueError(f"{attribute.name} must be 'package.module:name', not {value!r}")
+
+
+def _is_reference(value: object) -> bool:
+    return isinstance(value, str) and value.count(":") == 1
 
 
 @frozen
@@ -107,6 +119,24 @@ class RunSource:
         loaded: Callable[[str], Path] = (
             pkgutil.resolve_name(self.fetch) if isinstance(self.fetch, str) else self.fetch
         )
+        return loaded
+
+
+@frozen
+class LazyCommand:
+    """A command that is imported when it is called; ``crvnn --help`` shows its name and summary without that.
+
+    ``command`` is ``"package.module:name"`` of a click command.
+    """
+
+    name: str = field(validator=_check_name)
+    command: str = field(validator=_importable)
+    summary: str = field(kw_only=True)
+
+    def load(self) -> click.Command:
+        """The click command, imported, with the summary as its short help."""
+        loaded: click.Command = pkgutil.resolve_name(self.command)
+        loaded.short_help = self.summary
         return loaded
 
 

@@ -10,7 +10,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from crvnn_core.host.component import Component, NamedSpec, Preset, RunSource, TrainedModel
+    from crvnn_core.host.component import Component, LazyCommand, NamedSpec, Preset, RunSource, TrainedModel
     from crvnn_core.kernels import Library
 
 PROJECT = "crvnn"
@@ -208,10 +208,11 @@ def crvnn_kernels() -> Iterable[Library]:  # type: ignore[empty-body]
 
 
 @hookspec
-def crvnn_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
+def crvnn_commands() -> Iterable[click.Command | LazyCommand]:  # type: ignore[empty-body]
     """Offer commands for the ``crvnn`` command line.
 
-    Called by every ``crvnn`` command, ``--help`` included, so import heavy modules inside the command.
+    Called by ``crvnn --help`` and for every command that is not the core's, so import heavy modules inside the command.
 
-    :return: click commands; a name that another command has is an error.
+    :return: click commands, or ``crvnn_core.LazyCommand`` records, whose modules are imported when they are called;
+        a name that another command has is an error.
     """

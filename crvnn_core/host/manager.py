@@ -116,9 +116,7 @@ def create_plugin_manager(*plugins: object, entry_points: bool = True, files: It
     """A manager with the installed plug-ins, and any objects and one-off files given here."""
     host = Host()
     if entry_points:
-        packages: dict[
-            int, tuple[str, str]
-        ] = {}  # its metadata, with the README, are parsed once for each package
+        packages: dict[int, tuple[str, str]] = {}  # metadata, which contain a README, are parsed once
         for entry in sorted(_installed(), key=lambda found: found.name):
             if entry.dist and id(entry.dist) not in packages:
                 packages[id(entry.dist)] = (entry.dist.name, entry.dist.version)
@@ -210,9 +208,11 @@ def _check_hooks(plugin: object, source: Source) -> None:
                 f"{source.title}: '{name}' is an old-style wrapper; write '@hookimpl(wrapper=True)' "
                 "in place of 'hookwrapper=True', and return the result"
             )
+        if marked:
+            continue
         own = getattr(value, "__module__", None) == getattr(plugin, "__name__", None)
         guess = nearest(name, known, cutoff=0.85) if own else ""
-        if not marked and (name in known or guess):
+        if name in known or guess:
             guess = "" if name in known else guess
             raise PluginError(
                 f"{source.title}: '{name}' lacks its '@crvnn_core.hookimpl', so it would never be called.{guess}"

@@ -1,6 +1,12 @@
-"""Specs: the complete description of a model, its task and its training, read from TOML and written to it."""
+"""Specs: the complete description of a model, its task and its training, read from TOML and written to it.
 
-from crvnn_core.spec.resolve import read_spec, resolve
+``read_spec`` is imported when it is first used: records of runs are read without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from crvnn_core.spec.schema import Lexicon, ModelSpec, PartSpec, RunSpec, Stage, TrainingSpec
 from crvnn_core.spec.write import (
     flatten,
@@ -14,6 +20,9 @@ from crvnn_core.spec.write import (
     write_spec,
 )
 
+if TYPE_CHECKING:
+    from crvnn_core.spec.resolve import read_spec
+
 __all__ = [
     "Lexicon",
     "ModelSpec",
@@ -24,7 +33,6 @@ __all__ = [
     "flatten",
     "is_whole",
     "read_spec",
-    "resolve",
     "spec_dict",
     "spec_text",
     "stage_changes",
@@ -33,3 +41,11 @@ __all__ = [
     "was_resolved",
     "write_spec",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "read_spec":
+        raise AttributeError(f"module 'crvnn_core.spec' has no attribute '{name}'")
+    from crvnn_core.spec.resolve import read_spec
+
+    return read_spec

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from crvnn_core import hookimpl
-
-if TYPE_CHECKING:
-    import click
+from crvnn_core import LazyCommand, hookimpl
 
 
 @hookimpl
-def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_bench.commands import bench
-
-    return [bench]
+def crvnn_commands() -> Iterable[LazyCommand]:
+    return [
+        LazyCommand(
+            "bench",
+            "crvnn_bench.commands:bench",
+            summary="Measure time, memory, and the effect of shortcuts.",
+        ),
+    ]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from crvnn_core import hookimpl
-
-if TYPE_CHECKING:
-    import click
+from crvnn_core import LazyCommand, hookimpl
 
 
 @hookimpl
-def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_explorer.command import explore
-
-    return [explore]
+def crvnn_commands() -> Iterable[LazyCommand]:
+    return [
+        LazyCommand(
+            "explore", "crvnn_explorer.command:explore", summary="Inspect models step by step, in a browser."
+        ),
+    ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NEARBY = 50  # ports that are tried for a proposal
 
 
-@click.command("explore", short_help="Inspect models step by step, in a browser.")
+@click.command("explore")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--port",

@@ -7,20 +7,29 @@ files and to the Hugging Face hub. Nothing here imports torch, onnx or huggingfa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from crvnn_core import RunSource, hookimpl
-
-if TYPE_CHECKING:
-    import click
+from crvnn_core import LazyCommand, RunSource, hookimpl
 
 
 @hookimpl
-def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_export.graphs.command import export_command
-    from crvnn_export.sharing.commands import pack_command, push_command
-
-    return [export_command, pack_command, push_command]
+def crvnn_commands() -> Iterable[LazyCommand]:
+    return [
+        LazyCommand(
+            "export",
+            "crvnn_export.graphs.command:export_command",
+            summary="Write a model for other runtimes, as ONNX or pt2.",
+        ),
+        LazyCommand(
+            "pack",
+            "crvnn_export.sharing.commands:pack_command",
+            summary="Write a run as a zip file that every command takes.",
+        ),
+        LazyCommand(
+            "push",
+            "crvnn_export.sharing.commands:push_command",
+            summary="Upload a run to the Hugging Face hub.",
+        ),
+    ]
 
 
 @hookimpl

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from crvnn_core import hookimpl
-
-if TYPE_CHECKING:
-    import click
+from crvnn_core import LazyCommand, hookimpl
 
 
 @hookimpl
-def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_report.command import report_command
-
-    return [report_command]
+def crvnn_commands() -> Iterable[LazyCommand]:
+    return [
+        LazyCommand(
+            "report",
+            "crvnn_report.command:report_command",
+            summary="Write one page about runs, or several compared.",
+        ),
+    ]

@@ -10,7 +10,7 @@ from crvnn_core.cli.names import RUN
 from crvnn_core.cli.session import Session, counting, pass_session, plugin_option, set_option
 
 
-@click.command("report", short_help="Write one page about runs, or several compared.")
+@click.command("report")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--out",

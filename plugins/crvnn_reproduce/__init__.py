@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from crvnn_core import NamedSpec, hookimpl
-
-if TYPE_CHECKING:
-    import click
+from crvnn_core import LazyCommand, NamedSpec, hookimpl
 
 
 @hookimpl
-def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_reproduce.command import reproduce_command
-
-    return [reproduce_command]
+def crvnn_commands() -> Iterable[LazyCommand]:
+    return [
+        LazyCommand(
+            "reproduce",
+            "crvnn_reproduce.command:reproduce_command",
+            summary="Train the rows of a table of the paper and compare.",
+        ),
+    ]
 
 
 @hookimpl

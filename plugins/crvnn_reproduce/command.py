@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crvnn_reproduce.results import Results
 
 
-@click.command("reproduce", short_help="Train the rows of a table of the paper and compare.")
+@click.command("reproduce")
 @click.argument("table", metavar="TABLE", shell_complete=lambda *about: _begun(*about))
 @click.option(
     "--budget",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from crvnn_core import hookimpl
-
-if TYPE_CHECKING:
-    import click
+from crvnn_core import LazyCommand, hookimpl
 
 
 @hookimpl
-def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_sweep.command import sweep_command
-
-    return [sweep_command]
+def crvnn_commands() -> Iterable[LazyCommand]:
+    return [
+        LazyCommand(
+            "sweep",
+            "crvnn_sweep.command:sweep_command",
+            summary="Search for the best settings and components of a spec.",
+        ),
+    ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crvnn_sweep.results import Findings
 
 
-@click.command("sweep", short_help="Search for the best settings and components of a spec.")
+@click.command("sweep")
 @spec_options
 @click.option(
     "--out",

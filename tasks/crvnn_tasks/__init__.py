@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from crvnn_core import Component, NamedSpec, TrainedModel, hookimpl
-
-if TYPE_CHECKING:
-    import click
+from crvnn_core import Component, LazyCommand, NamedSpec, TrainedModel, hookimpl
 
 
 @hookimpl
@@ -87,8 +83,14 @@ def crvnn_models() -> Iterable[TrainedModel]:
 
 
 @hookimpl
-def crvnn_commands() -> Iterable[click.Command]:
-    from crvnn_tasks.data.commands import data
-    from crvnn_tasks.demo import demo
-
-    return [data, demo]
+def crvnn_commands() -> Iterable[LazyCommand]:
+    return [
+        LazyCommand(
+            "data",
+            "crvnn_tasks.data.commands:data",
+            summary="Generate, download and check the data of the tasks.",
+        ),
+        LazyCommand(
+            "demo", "crvnn_tasks.demo:demo", summary="Train a small model on ListOps and ask it, in a minute."
+        ),
+    ]

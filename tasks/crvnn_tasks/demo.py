@@ -31,7 +31,7 @@ _QUESTIONS = ("[MAX 2 9 4 ]", "[MIN 8 3 7 ]", "[SM 7 5 ]", "[MAX 1 [MIN 4 6 ] 2 
 _SHIPPED = "listops"
 
 
-@click.command("demo", short_help="Train a small model on ListOps and ask it, in a minute.")
+@click.command("demo")
 @click.option("--steps", default=300, show_default=True, type=click.IntRange(min=1), help="Training steps.")
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the random generators."

@@ -54,6 +54,43 @@ def test_a_plug_in_file_may_offer_a_command(tmp_path):
     assert "hello" in run("--plugin", path, "--help").stdout
 
 
+LAZY = """
+from crvnn_core import LazyCommand, hookimpl
+
+@hookimpl
+def crvnn_commands():
+    return [LazyCommand("later", "{module}:command", summary="Said at once.")]
+"""
+
+
+def test_a_lazy_command_is_listed_without_its_module_and_called_with_it(tmp_path, monkeypatch):
+    path = tmp_path / "lazy.py"
+    path.write_text(LAZY.format(module="lazy_words"))
+    assert re.search("later +Said at once.", run("--plugin", path, "--help").stdout)
+    (tmp_path / "lazy_words.py").write_text(
+        "import click\ncommand = click.Command('later', callback=lambda: click.echo('now'))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run("--plugin", path, "later").stdout == "now\n"
+
+
+def test_a_lazy_command_that_cannot_be_imported_is_one_message_that_names_its_plug_in(tmp_path):
+    path = tmp_path / "lazy.py"
+    path.write_text(LAZY.format(module="nowhere_to_be_found"))
+    message = run("--plugin", path, "later", code=2).stderr
+    assert f"the import of the command 'later' of plug-in '{path}'" in message
+    assert "ModuleNotFoundError: No module named 'nowhere_to_be_found'" in message
+
+
+def test_a_command_that_a_plug_in_hides_is_not_listed(tmp_path):
+    path = tmp_path / "hidden.py"
+    path.write_text(
+        "import click\nfrom crvnn_core import hookimpl\n\n\n"
+        "@hookimpl\ndef crvnn_commands():\n    return [click.Command('secret', hidden=True)]\n"
+    )
+    assert "secret" not in run("--plugin", path, "--help").stdout
+
+
 def test_a_plug_in_command_that_hides_one_of_the_core_is_an_error(tmp_path):
     path = tmp_path / "hiding.py"
     path.write_text(

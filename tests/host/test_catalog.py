@@ -5,6 +5,7 @@ import pytest
 
 from crvnn_core import (
     Component,
+    LazyCommand,
     PluginError,
     Preset,
     TrainedModel,
@@ -27,7 +28,7 @@ from stub_plugins import CELL, plugin
         ("crvnn_presets", CELL, "Preset"),
         ("crvnn_models", CELL, "TrainedModel"),
         ("crvnn_specs", CELL, "NamedSpec"),
-        ("crvnn_commands", CELL, "Command"),
+        ("crvnn_commands", CELL, "Command or LazyCommand"),
     ],
 )
 def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(hook, record, kind):
@@ -153,10 +154,12 @@ def test_libraries_of_kernels_follow_that_of_the_engine_and_cannot_hide_it():
         read_libraries(create_plugin_manager(hiding, entry_points=False))
 
 
-def test_commands_are_found_by_name():
-    command = click.Command("tiny")
-    manager = create_plugin_manager(plugin(crvnn_commands=[command]), entry_points=False)
-    assert read_commands(manager, ["list"]) == {"tiny": command}
+def test_commands_are_found_by_name_with_their_source():
+    command, lazy = click.Command("tiny"), LazyCommand("later", "package.module:command", summary="Later.")
+    manager = create_plugin_manager(plugin(crvnn_commands=[command, lazy]), entry_points=False)
+    found = read_commands(manager, ["list"])
+    assert {name: record for name, (record, _) in found.items()} == {"later": lazy, "tiny": command}
+    assert {source.plugin for _, source in found.values()} == {"mine"}
 
 
 def test_an_unknown_name_knows_the_nearest_and_what_exists(catalog):

@@ -13,7 +13,7 @@ from crvnn_core.errors import CrvnnError
 _SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("completion", short_help="Print what lets a shell complete commands and names.")
+@click.command("completion")
 @click.argument("shell", required=False, type=click.Choice(_SHELLS))
 def completion_command(shell: str | None) -> None:
     """Print what lets a SHELL complete commands, options, and the names of components, runs, specs and presets.

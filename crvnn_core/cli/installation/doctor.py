@@ -14,7 +14,7 @@ from crvnn_core.cli.session import Session, json_option, pass_session, plugin_op
 _MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "problem": ("PROBLEM", "red")}
 
 
-@click.command("doctor", short_help="Check the installation, and say what to do.")
+@click.command("doctor")
 @json_option
 @plugin_option
 @pass_session

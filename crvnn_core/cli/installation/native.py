@@ -7,7 +7,7 @@ import click
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
 
 
-@click.command("native", short_help="Say whether compiled kernels are in use, or build them.")
+@click.command("native")
 @click.option("--build", "wanted", is_flag=True, help="Compile them, unless they are there already.")
 @json_option
 @plugin_option

@@ -13,7 +13,7 @@ from crvnn_bench.commands.shortcuts import shortcuts_command
 from crvnn_bench.commands.speed import speed_command
 
 
-@click.group("bench", short_help="Measure time, memory, and the effect of shortcuts.")
+@click.group("bench")
 def bench() -> None:
     """Measure encoders: time, memory, and the effect of every shortcut.
 

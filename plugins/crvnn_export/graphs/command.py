@@ -9,7 +9,7 @@ import click
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
 
 
-@click.command("export", short_help="Write a model for other runtimes, as ONNX or pt2.")
+@click.command("export")
 @click.argument("run")
 @click.option("--to", "form", type=click.Choice(["onnx", "pt2"]), required=True, help="The format.")
 @click.option(

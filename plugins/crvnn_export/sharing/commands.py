@@ -21,7 +21,7 @@ def content_options(command: F) -> F:
     return click.option("--metrics", is_flag=True, help="Include the learning curve, for reports.")(command)
 
 
-@click.command("pack", short_help="Write a run as a zip file that every command takes.")
+@click.command("pack")
 @click.argument("run")
 @click.option(
     "--out",
@@ -65,7 +65,7 @@ def pack_command(
     click.echo(f"{out}: {len(files)} files, {format_bytes(size)}\nsha256 {sha256}")
 
 
-@click.command("push", short_help="Upload a run to the Hugging Face hub.")
+@click.command("push")
 @click.argument("run")
 @click.argument("repository", metavar="OWNER/NAME")
 @click.option("--private", is_flag=True, help="If the repository is created, make it private.")

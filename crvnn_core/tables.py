@@ -1,0 +1,92 @@
+"""Tables of text, which commands print: aligned columns, wrapped where a terminal is too narrow."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+import click
+
+_GAP = "  "
+_NARROWEST = 8  # columns are not made narrower than this
+_CONTROL = {
+    **dict.fromkeys((*range(0x0A), *range(0x0B, 0x20), 0x7F)),
+    0x09: " ",
+}  # all but line ends: they have no width
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """Print a table; the columns whose numbers are in ``right`` are aligned to the right."""
+    head, *body = table_lines(columns, rows, right, terminal_width())
+    click.secho(head, bold=True)
+    for line in body:
+        click.echo(line)
+
+
+def terminal_width() -> int:
+    """The columns of the terminal; at least 200 in a pipe, where lines are not to be wrapped."""
+    width = shutil.get_terminal_size().columns
+    return width if sys.stdout.isatty() else max(width, 200)
+
+
+def table_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int], width: int
+) -> list[str]:
+    """The lines of a table, of at most ``width`` characters if its columns can be made that narrow."""
+    cells = [[cell.translate(_CONTROL) for cell in row] for row in (columns, *rows)]
+    widths = [
+        max(_width(line) for text in texts for line in text.split("\n")) for texts in zip(*cells, strict=True)
+    ]
+    room = width - len(_GAP) * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    return [line for row in cells for line in _row_lines(row, widths, right)]
+
+
+def _row_lines(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> Iterator[str]:
+    """The lines of one row, as many as its highest cell has."""
+    wrapped = [list(_wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)]
+    for number in range(max(map(len, wrapped))):
+        texts = [lines[number] if number < len(lines) else "" for lines in wrapped]
+        padding = [" " * (width - _width(text)) for text, width in zip(texts, widths, strict=True)]
+        yield _GAP.join(
+            pad + text if column in right else text + pad
+            for column, (text, pad) in enumerate(zip(texts, padding, strict=True))
+        ).rstrip()
+
+
+def _wrapped(cell: str, width: int) -> Iterator[str]:
+    """The lines of a cell: broken between words, and within a word that is wider than the column."""
+    for line in cell.split("\n"):
+        current = ""
+        for word in line.split(" ") if _width(line) > width else [line]:
+            joined = f"{current} {word}" if current else word
+            if _width(joined) <= width:
+                current = joined
+                continue
+            if current:
+                yield current
+            *full, current = _folded(word, width)
+            yield from full
+        yield current
+
+
+def _folded(word: str, width: int) -> list[str]:
+    """A word in pieces of at most ``width``."""
+    pieces = [""]
+    for character in word:
+        if pieces[-1] and _width(pieces[-1] + character) > width:
+            pieces.append("")
+        pieces[-1] += character
+    return pieces
+
+
+def _width(text: str) -> int:
+    """The columns that a text takes on a terminal: two for a wide character, none for a combining one."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )

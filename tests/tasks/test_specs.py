@@ -109,7 +109,13 @@ def test_a_spec_assembles_and_takes_a_training_step(name, catalog, data, monkeyp
         "training.steps=1"
     ]
     if plain.task.name == "listops" and not plain.task.params["directory"]:
-        quick += ["task.rows=8"] if stages else ["task.rows=8", "task.held_out=4", "task.growing=[12]"]
+        quick += ["task.rows=8", "task.held_out=4", *([] if stages else ["task.growing=[12]"])]
+        quick += [
+            f"stages.{number}.task.{key}={few}"
+            for number, stage in enumerate(stages, 1)
+            for key, few in {"rows": 8, "held_out": 4}.items()
+            if key in stage.get("task", {})
+        ]
     spec = read_spec(catalog, name, sets=quick)
     assembly = assemble(spec, catalog)
     before = {name: p.detach().clone() for name, p in assembly.model.named_parameters()}

@@ -69,11 +69,12 @@ def parse_command(
 ) -> None:
     """Show the tree along which the model in the directory RUN (or an installed one, by name) composes each TEXT.
 
-    A task on pairs takes the texts two by two, and gives two trees for each. Several trees go into one file where each
-    is one line (as in brackets; as a list in a .json), and otherwise into numbered files: tree.svg becomes tree-1.svg,
-    tree-2.svg ... Tokens that the model does not know are dashed in drawings, and named on standard error. There it
-    also says, where the task can tell, whether the predicted label is correct and how far the tree is the gold one. A
-    text may have up to 5,000 tokens.
+    '-' in place of a TEXT reads standard input, one text a line. A task on pairs takes the texts two by two, and
+    gives two trees for each. Several trees go into one file where each is one line (as in brackets; as a list in a
+    .json), and otherwise into numbered files: tree.svg becomes tree-1.svg, tree-2.svg and so on. Tokens that the
+    model does not know are dashed in drawings, and named on standard error. There it also says, where the task can
+    tell, whether the predicted label is correct and how far the tree is the gold one. A text may have up to 5,000
+    tokens.
 
     \b
     Examples:
@@ -89,7 +90,7 @@ def parse_command(
     from crvnn_core.interfaces import Example
     from crvnn_core.trees.parsing import format_of, parse, write_parses
 
-    expect_texts(texts, file, lines=lines, skip=skip)
+    texts, file = expect_texts(texts, file, lines=lines, skip=skip)
     if as_json and (form is not None or out is not None):
         raise click.UsageError("--json prints everything; it goes with neither --format nor --out.")
     default = "terminal" if _on_terminal() else "brackets"

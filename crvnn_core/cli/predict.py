@@ -115,9 +115,9 @@ def predict_command(
 ) -> None:
     """Ask the model in the directory RUN (or an installed one, by name) about each TEXT.
 
-    A task on pairs takes the texts two by two. Where the file or the task tells the true label (listops and logic
-    compute it), the answer is said to be correct or wrong. Tokens that the model does not know are named on standard
-    error.
+    '-' in place of a TEXT reads standard input, one text a line. A task on pairs takes the texts two by two. Where
+    the file or the task tells the true label (listops and logic compute it), the answer is said to be correct or
+    wrong. Tokens that the model does not know are named on standard error.
 
     A --file is read as the task reads its own: with the task 'from-file', the columns of texts of a CSV, TSV or JSONL
     file, which need not have labels. Any other file has one text a line. With --out each row has its line in the file,
@@ -129,12 +129,12 @@ def predict_command(
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]"
       crvnn predict runs/snli "A man sleeps." "A person rests."
       crvnn predict runs/reviews --file new-reviews.csv --out predictions.csv
-      cut -f2 expressions.tsv | crvnn predict listops --file -
+      cut -f2 expressions.tsv | crvnn predict listops -
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]" --hard --trees
     """
     from crvnn_core.inference.prediction_files import check_suffix, predict_rows, record, write_predictions
 
-    expect_texts(texts, file, lines=lines, skip=skip)
+    texts, file = expect_texts(texts, file, lines=lines, skip=skip)
     if out is not None:
         if as_json:
             raise click.UsageError("--json prints the predictions; it does not go with --out.")
@@ -155,14 +155,19 @@ def predict_command(
     warn_of_unknown([answer.unknown for answer in answers], rows, file)
 
 
-def expect_texts(texts: Sequence[str], file: Path | None, *, lines: bool, skip: bool) -> None:
-    """A usage error unless there are texts, from the command line or from a file."""
+def expect_texts(
+    texts: tuple[str, ...], file: Path | None, *, lines: bool, skip: bool
+) -> tuple[tuple[str, ...], Path | None]:
+    """The texts, or the file of them, which ``-`` in place of a text names as well; a usage error without either."""
+    if texts == ("-",) and file is None:
+        texts, file = (), Path("-")
     if bool(texts) == (file is not None):
         raise click.UsageError("give texts, or a file of them with --file ('-' for standard input).")
     if file is None and (lines or skip):
         raise click.UsageError(
             f"{'--lines' if lines else '--skip-bad-rows'} is about a file: --file names it."
         )
+    return texts, file
 
 
 def read_inputs(

@@ -26,6 +26,19 @@ def test_assemble_shows_a_table_of_slots():
     assert "steps on average" in text
 
 
+@pytest.mark.parametrize("command", [["assemble"], ["train", "--out", "made"]])
+def test_a_spec_with_its_data_beside_it_is_used_from_any_directory(command, tmp_path, monkeypatch):
+    for name in ("mine", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine" / "rows.csv").write_text("text,label\na fine film,good\na dull film,bad\n" * 5)
+    (tmp_path / "mine" / "my.toml").write_text(
+        '[task]\nname = "from-file"\ntrain = "rows.csv"\n[model]\nwidth = 8\n'
+        "[training]\nepochs = 0\nsteps = 1\nobservers = []\n"
+    )
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run(*command, "../mine/my.toml")
+
+
 def test_assemble_shows_each_stage_and_the_model_of_the_last(tmp_path):
     (tmp_path / "my.toml").write_text(
         '[[stages]]\nname = "short"\ntask.rows = 99\n[[stages]]\nmodel.decision = "sigmoid"\n'

@@ -58,18 +58,19 @@ def test_of_many_texts_with_unknown_tokens_the_first_are_named_and_all_counted(l
     ]
 
 
-@pytest.mark.parametrize("way", ["file", "stdin"])
+@pytest.mark.parametrize(
+    "args", [("--file", "texts"), ("--file", "-"), ("-",), ("-", "--lines")], ids=" ".join
+)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_texts_are_read_from_a_file_or_from_standard_input(letters_run, here, way, end):
+def test_texts_are_read_from_a_file_or_from_standard_input(letters_run, here, args, end):
     content = end.join(["a b", "c", "d e f"])
     (here / "texts").write_bytes(content.encode())
-    args = ("texts",) if way == "file" else ("-",)
-    result = run("predict", letters_run, "--plugin", PLUGIN, "--file", *args, "--json", stdin=content)
+    result = run("predict", letters_run, "--plugin", PLUGIN, *args, "--json", stdin=content)
     assert [each["text"] for each in json.loads(result.stdout)] == ["a b", "c", "d e f"]
 
 
 def test_standard_input_is_in_the_help_and_in_the_message_without_texts(letters_run):
-    assert "| crvnn predict listops --file -" in run("predict", "--help").stdout
+    assert "| crvnn predict listops -\n" in run("predict", "--help").stdout
     said = run("predict", letters_run, "--plugin", PLUGIN, code=2).stderr
     assert "give texts, or a file of them with --file ('-' for standard input)" in said
 

@@ -155,6 +155,12 @@ def test_pairs_give_two_trees_each(pairs_run):
     assert "3 cannot be paired" in refused("parse", pairs_run, "a", "b", "c")
 
 
+def test_texts_can_come_from_standard_input(letters_run):
+    given = [main, ["--plugin", str(small.PLUGIN), "parse", str(letters_run), "-"]]
+    by_text = good("parse", letters_run, "a b c", "c").stdout
+    assert CliRunner().invoke(*given, input="a b c\nc\n").stdout == by_text
+
+
 def test_texts_can_come_from_a_file(tmp_path, letters_run):
     file = tmp_path / "texts.txt"
     file.write_text("a b\nc d e\n")

@@ -1,7 +1,8 @@
-"""Whether the claims of a paper about its rows hold for what was measured here."""
+"""Whether the claims of a paper about its rows hold for what was measured here, or cannot be told from these seeds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from crvnn_reproduce.plan import Plan
     from crvnn_reproduce.results import Cell
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
+HOLDS, FAILS, UNTOLD, OPEN = "holds", "does not hold", "cannot be told", "open"
+_ROUNDING = 1e-9  # of percentages
 
 
 @frozen
@@ -32,9 +34,11 @@ class Verdict:
 def judge(claim: Claim, plan: Plan, cells: Mapping[str, Mapping[str, Cell]]) -> Verdict:
     """Whether a claim holds in every column that it is about; open while a row has no figure.
 
+    It does not hold if one comparison says so beyond the spread over seeds; it cannot be told if one is within it.
+
     :param cells: of each row, by column.
     """
-    holds, details = True, []
+    states, details = set(), []
     for column in plan.table.columns:
         if claim.columns and column.name not in claim.columns:
             continue
@@ -45,23 +49,43 @@ def judge(claim: Claim, plan: Plan, cells: Mapping[str, Mapping[str, Cell]]) -> 
             if one.mean is None or two.mean is None:
                 without = [name for name, cell in ((claim.row, one), (other, two)) if cell.mean is None]
                 return Verdict(claim, OPEN, f"no figure of {', '.join(without)} in '{title}' yet")
-            difference = one.mean - two.mean
-            if claim.close_to:
-                holds &= abs(difference) <= claim.within.get(plan.budget, 1.0)
-            else:
-                holds &= difference < 0 if minutes else difference > 0
-            details.append(_detail(one, two, other, title, minutes))
-    return Verdict(claim, HOLDS if holds else FAILS, "; ".join(details))
+            difference = two.mean - one.mean if minutes else one.mean - two.mean
+            spread = spread_of_difference(one, two)
+            little = claim.within.get(plan.budget, 1.0) if claim.close_to else None
+            state = _state(difference, spread, little)
+            states.add(state)
+            shown = _factor(one.mean, two.mean) if minutes else f"{difference:+.1f}"
+            details.append(f"{title}, {other}: {shown}{_why(spread, little) if state == UNTOLD else ''}")
+    state = next((each for each in (FAILS, UNTOLD) if each in states), HOLDS)
+    return Verdict(claim, state, "; ".join(details))
 
 
-def _detail(one: Cell, two: Cell, other: str, title: str, minutes: bool) -> str:
-    """``ListOps, lstm: +20.1``; a difference that seeds of one row have, too, is marked."""
-    assert one.mean is not None
-    assert two.mean is not None
-    difference = one.mean - two.mean
-    text = f"{title}, {other}: {_factor(one.mean, two.mean) if minutes else f'{difference:+.1f}'}"
-    within = max(one.spread or 0.0, two.spread or 0.0)
-    return f"{text} (within the spread over seeds)" if abs(difference) < within else text
+def spread_of_difference(one: Cell, two: Cell) -> float | None:
+    """The standard deviation of a difference between a seed of one row and a seed of another; ``None`` from one seed.
+
+    Of two seeds each, a difference beyond it means that both of one row are better than both of the other.
+    """
+    if one.spread is None or two.spread is None:
+        return None
+    return math.hypot(one.spread, two.spread)
+
+
+def _state(difference: float, spread: float | None, little: float | None) -> str:
+    """Whether a difference is positive, or at most ``little`` if that is given, whatever the seeds were."""
+    if spread is None:
+        return UNTOLD
+    if little is None:
+        return HOLDS if difference > spread else FAILS if difference < -spread else UNTOLD
+    beyond = abs(difference) - little
+    return HOLDS if beyond <= _ROUNDING - spread else FAILS if beyond > spread + _ROUNDING else UNTOLD
+
+
+def _why(spread: float | None, little: float | None) -> str:
+    if spread is None:
+        return " (one seed tells nothing of the spread)"
+    if little is None:
+        return f" (within the spread over seeds, {spread:.1f})"
+    return f" ({little:g} allowed, spread over seeds {spread:.1f})"
 
 
 def _factor(one: float, two: float) -> str:

@@ -56,24 +56,83 @@ def test_rows_without_figures_say_why(plan):
     assert rows["Plain"] == "1 run not run"
 
 
-def test_a_claim_holds_fails_or_is_open(plan):
+def test_a_claim_is_open_until_its_rows_have_figures(plan):
     results = recorded(plan, plain=[0.9, 0.9])
     assert verdicts(results)["Modulation helps"] == ("open", "no figure of sigmoid in 'accuracy' yet")
-    results = recorded(plan, sigmoid=[0.5, 0.5])
-    assert verdicts(results)["Modulation helps"] == ("holds", "accuracy, sigmoid: +40.0")
     assert verdicts(results)["The stone tablet is close"][0] == "open"
 
 
-def test_a_difference_within_the_spread_over_seeds_is_marked(plan):
-    results = recorded(plan, plain=[0.9, 0.5], sigmoid=[0.75, 0.75])
-    state, detail = verdicts(results)["Modulation helps"]
-    assert (state, detail) == ("does not hold", "accuracy, sigmoid: -5.0 (within the spread over seeds)")
+WITHIN = "(within the spread over seeds, {})"
+ONE_SEED = "(one seed tells nothing of the spread)"
 
 
-@pytest.mark.parametrize(("other", "state"), [(0.86, "holds"), (0.84, "does not hold")])
-def test_a_row_that_is_close_differs_by_few_points(small_catalog, tmp_path, other, state):
+@pytest.mark.parametrize(
+    ("plain", "sigmoid", "state", "detail"),
+    [
+        ([0.9, 0.9], [0.5, 0.5], "holds", "+40.0"),
+        ([0.9, 0.8], [0.5, 0.5], "holds", "+35.0"),
+        ([0.5, 0.5], [0.9, 0.8], "does not hold", "-35.0"),
+        ([0.9, 0.8], [0.85, 0.75], "cannot be told", f"+5.0 {WITHIN.format(10.0)}"),
+        ([0.85, 0.75], [0.9, 0.8], "cannot be told", f"-5.0 {WITHIN.format(10.0)}"),
+        ([0.9, 0.5], [0.75, 0.75], "cannot be told", f"-5.0 {WITHIN.format(28.3)}"),
+        ([0.9, 0.9], [0.9, 0.9], "cannot be told", f"+0.0 {WITHIN.format(0.0)}"),
+        ([0.9], [0.5, 0.5], "cannot be told", f"+40.0 {ONE_SEED}"),
+        ([0.9, 0.9], [0.5], "cannot be told", f"+40.0 {ONE_SEED}"),
+    ],
+)
+def test_a_claim_holds_or_not_only_beyond_the_spread_over_seeds(plan, plain, sigmoid, state, detail):
+    results = recorded(plan, plain=plain, sigmoid=sigmoid)
+    assert verdicts(results)["Modulation helps"] == (state, f"accuracy, sigmoid: {detail}")
+    assert results.plain()["claims"][0]["state"] == state
+    assert f"| Modulation helps | {state} |" in markdown(results)
+
+
+@pytest.mark.parametrize(
+    ("longer", "state"),
+    [
+        ([0.5, 0.5], "holds"),  # of both columns, like the accuracy
+        ([0.88, 0.92], "cannot be told"),
+        ([0.99, 0.99], "does not hold"),
+    ],
+)
+def test_one_column_within_the_spread_leaves_a_claim_untold_and_one_beyond_it_refutes_it(
+    small_catalog, tmp_path, longer, state
+):
+    text = TABLE.replace('better_than = ["sigmoid"]\ncolumns = ["accuracy"]', 'better_than = ["sigmoid"]')
+    plan = planned(small_catalog, tmp_path, text)
+    for row, values in {"plain": ([0.9, 0.9], [0.9, 0.9]), "sigmoid": ([0.5, 0.5], longer)}.items():
+        for test, accuracies in zip(({}, {"longest": 9}), values, strict=True):
+            for seed, value in enumerate(accuracies):
+                made = plan.specs[row, "letters"]
+                plan.ledger.append(
+                    [
+                        evolve(
+                            ENTRY,
+                            fingerprint=made.fingerprint,
+                            seed=seed,
+                            figures={"test": value},
+                            test=test,
+                        )
+                    ]
+                )
+    assert verdicts(read_results(plan))["Modulation helps"][0] == state
+
+
+@pytest.mark.parametrize(
+    ("other", "state"),
+    [
+        ([0.86, 0.86], "holds"),
+        ([0.85, 0.85], "holds"),  # 5 points are few
+        ([0.84, 0.84], "does not hold"),
+        ([0.93, 0.85], "cannot be told"),  # 1 point, but 5.7 over seeds
+        ([0.87, 0.79], "cannot be told"),  # 7 points
+        ([0.72, 0.78], "does not hold"),
+        ([0.86], "cannot be told"),
+    ],
+)
+def test_a_row_that_is_close_differs_by_few_points_whatever_the_seeds(small_catalog, tmp_path, other, state):
     text = TABLE.replace('close_to = "stone"', 'close_to = "sigmoid"\ncolumns = ["accuracy"]')
-    results = recorded(planned(small_catalog, tmp_path, text), plain=[0.9], sigmoid=[other])
+    results = recorded(planned(small_catalog, tmp_path, text), plain=[0.9, 0.9], sigmoid=other)
     assert verdicts(results)["The stone tablet is close"][0] == state
 
 
@@ -112,7 +171,7 @@ def test_what_is_in_a_ledger_is_shown_where_nothing_could_be_trained(plan, tmp_p
 
 
 def test_json_has_everything(plan):
-    plain = json.loads(json.dumps(recorded(plan, plain=[0.9, 0.8], sigmoid=[0.5]).plain()))
+    plain = json.loads(json.dumps(recorded(plan, plain=[0.9, 0.8], sigmoid=[0.5, 0.5]).plain()))
     first = plain["rows"][0]
     assert first["cells"]["accuracy"]["published"] == {"mean": 99.6, "spread": 0.3}
     assert first["cells"]["accuracy"]["here"]["seeds"] == pytest.approx([90, 80])

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from bench_cli import run
+import attention_encoder
+from bench_cli import answer, run
 from crvnn_bench.commands.encoders import _all
 from crvnn_bench.commands.output import contenders_of
 from crvnn_bench.setup import UNTRAINED, Setup
@@ -39,6 +40,46 @@ def test_an_encoder_that_cannot_do_a_workload_is_listed_with_the_reason(results)
     assert entries[3]["seconds"] is entries[3]["bytes"] is entries[3]["slower"] is None
     assert "takes at most 200" in entries[3]["note"]
     assert "not run:" in table
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("--limit", "0.0001", "not run: a step takes more than 0.0001 s (--limit)"),
+        ("--memory", "0.00001", "allowed (--memory)"),
+    ],
+)
+def test_an_encoder_over_a_limit_is_not_waited_for_nor_tried_at_longer_lengths(option, value, reason):
+    lengths = ("--lengths", "90", "--lengths", "60")  # in any order
+    found = answer("encoders", "--contender", "cyk", *lengths, *SMALL, option, value)["entries"]
+    assert [entry["lengths"] for entry in found] == ["90", "60"]
+    assert all(entry["seconds"] is entry["bytes"] is entry["slower"] is None for entry in found)
+    assert reason in found[1]["note"]
+    assert found[0]["note"] == "not tried: 60 tokens were too much"
+
+
+def test_within_its_limits_an_encoder_has_figures_beside_one_that_has_none():
+    contenders = ("--contender", "balanced", "--contender", "cyk")
+    found = answer("encoders", *contenders, "--lengths", "90", *SMALL, "--memory", "0.02")["entries"]
+    assert found[0]["seconds"] > 0
+    assert found[0]["bytes"] > 0
+    assert "allowed (--memory)" in found[1]["note"]
+
+
+def test_with_weights_their_encoder_has_them_and_the_others_are_untrained(attention_run):
+    table = run(
+        "encoders",
+        "--plugin",
+        attention_encoder.__file__,
+        "--weights",
+        attention_run,
+        *("--contender", "attention", "--contender", "balanced"),
+        *("--lengths", "6", "--batch", "1", "--samples", "2", "--repeats", "1"),
+    ).stdout
+    lines = table.splitlines()
+    assert "untrained" not in next(line for line in lines if "attention" in line)
+    assert next(line for line in lines if "balanced" in line).endswith("untrained")
+    assert "width 8, weights" in table
 
 
 def test_all_encoders_are_measured_if_none_is_named():

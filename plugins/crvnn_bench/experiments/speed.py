@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ import attrs
 from attrs import frozen
 
 from crvnn_bench.contenders.build import Contenders
-from crvnn_bench.measurement.memory import GIB, Request, measure
+from crvnn_bench.measurement.memory import Request, measure, over_memory
 from crvnn_bench.measurement.products import PRODUCTS, ProductsAlone, products_of
 from crvnn_bench.measurement.timing import Job, Timed, interleave, quartiles, ratio, synchronizer
 from crvnn_bench.measurement.work import Work, perform, ready
@@ -32,7 +33,8 @@ class Round:
     repeats: int
     #: Seconds that one repeat of a contender may take before it is measured fewer times.
     limit: float
-    #: Bytes that one batch may take; a contender that needs more is not run.
+    #: Bytes that one batch may take; a contender that needs more is not run. With infinitely many, nothing is tried
+    #: beforehand.
     memory: float
     #: Whether to time the matrix products of the weights' encoder alone as well.
     floor: bool
@@ -102,16 +104,12 @@ def count_jobs(names: Sequence[str], round_: Round) -> int:
 
 def _too_much(setup: Setup, name: str, round_: Round, longest: int) -> str:
     """Why a batch is not run, judging by one sequence as long as its longest; empty if it is."""
-    if round_.batch == 1:
+    if round_.batch == 1 or math.isinf(round_.memory):
         return ""
     peak = measure(Request(setup=setup, contender=name, work=round_.work, lengths=Range(longest, longest)))
     if peak.bytes is None:
         return f"not run: {peak.note} with one sequence"
-    wanted = round_.batch * peak.bytes
-    if wanted <= round_.memory:
-        return ""
-    allowed = f"{round_.memory / GIB:g} allowed (--memory)"
-    return f"not run: a batch would take some {wanted / GIB:.1f} GiB of the {allowed}"
+    return over_memory(round_.batch * peak.bytes, round_.memory)
 
 
 def _entry(

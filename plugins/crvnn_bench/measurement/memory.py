@@ -6,9 +6,10 @@ import contextlib
 import gc
 import json
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -18,7 +19,8 @@ from crvnn_bench.contenders.build import contenders_from_setup
 from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import Range, random_batch, samples_of
-from crvnn_core import CrvnnError
+from crvnn_core import CrvnnError, Example, Model
+from crvnn_core.training.data import example_length
 from crvnn_core.training.memory import out_of_memory
 
 _SHORT = 8  # tokens of the warm-up
@@ -94,6 +96,9 @@ class Request:
     random: bool = False
     #: Whether to do the work once more under the profiler, and count the bytes of tensors.
     tensors: bool = False
+    #: Seconds that the work may take, and bytes, judging by the longest sequence alone; 0 for any. More is not done.
+    limit: float = 0.0
+    memory: float = 0.0
 
     def written(self) -> str:
         """As JSON, for the command line of the fresh process."""
@@ -106,6 +111,8 @@ class Request:
                 "batch": self.batch,
                 "random": self.random,
                 "tensors": self.tensors,
+                "limit": self.limit,
+                "memory": self.memory,
             }
         )
 
@@ -138,6 +145,8 @@ def measure(request: Request) -> Peak:
         return Peak(**json.loads(finished.stdout.splitlines()[-1]))
     if finished.returncode == -9:
         return Peak(None, note="killed by the system: out of memory")
+    if request.limit and finished.returncode == -signal.SIGALRM:
+        return Peak(None, note=f"not run: a step takes more than {request.limit:g} s (--limit)")
     tail = finished.stderr.strip()[-_ERROR_TAIL:]
     raise CrvnnError(f"measuring the memory of {request.contender} failed:\n{tail}")
 
@@ -151,15 +160,18 @@ def measure_here(request: Request) -> Peak:
     model = ready(request.work, contenders_from_setup(setup).build(request.contender))
     perform(request.work, model, random_batch(_SHORT, model, setup.seed, setup.device))
     model.zero_grad()
-    if request.random:
-        batch = random_batch(request.lengths.high, model, setup.seed, setup.device)
-    else:
-        (examples,) = samples_of(request.lengths, request.batch, request.batch, setup.seed)
-        batch = model.batch(examples).to(setup.device)
     meter = Meter(setup.device)
-    meter.begin()
     try:
-        steps = perform(request.work, model, batch)
+        if request.random:
+            batch = random_batch(request.lengths.high, model, setup.seed, setup.device)
+        else:
+            (examples,) = samples_of(request.lengths, request.batch, request.batch, setup.seed)
+            if request.memory and (refusal := _too_much(request, model, examples, meter)):
+                return Peak(None, method=meter.method, note=refusal)
+            batch = model.batch(examples).to(setup.device)
+        meter.begin()
+        with _ended_after(request.limit):
+            steps = perform(request.work, model, batch)
     except CrvnnError as error:  # an encoder's own limit: a length, say
         return Peak(None, method=meter.method, note=f"not run: {error}")
     except RuntimeError as error:
@@ -172,6 +184,41 @@ def measure_here(request: Request) -> Peak:
         model.zero_grad()
         tensors = tensor_peak(lambda: perform(request.work, model, batch))
     return Peak(peak, float(steps.double().mean()), tokens, meter.method, tensors)
+
+
+def _too_much(request: Request, model: Model, examples: Sequence[Example], meter: Meter) -> str:
+    """Why a batch is not tried, judging by its longest sequence alone; empty if it is."""
+    meter.begin()
+    with _ended_after(request.limit):
+        perform(
+            request.work, model, model.batch([max(examples, key=example_length)]).to(request.setup.device)
+        )
+    model.zero_grad()
+    return over_memory(len(examples) * meter.peak(), request.memory)
+
+
+def over_memory(wanted: float, allowed: float) -> str:
+    """Why a batch of so many bytes is not run; empty if it is."""
+    if wanted <= allowed:
+        return ""
+    return (
+        f"not run: a batch would take some {wanted / GIB:.1f} GiB of the {allowed / GIB:g} allowed (--memory)"
+    )
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """A block that ends the process with SIGALRM if it takes longer; where there is no such signal it may."""
+    if not seconds or not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.setitimer(
+        signal.ITIMER_REAL, seconds
+    )  # the signal's default action also ends a product in progress
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def tensor_peak(job: Callable[[], object]) -> int:

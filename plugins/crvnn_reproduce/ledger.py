@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import Attribute, asdict, field, frozen
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.runs.locks import LockFile
@@ -17,30 +17,51 @@ from crvnn_core.runs.locks import LockFile
 _PATIENCE = 60.0  # seconds to wait for another process that is writing
 
 
+Check = Callable[[Any, "Attribute[Any]", Any], None]
+
+
+def _is(what: str, kind: type | tuple[type, ...]) -> Check:
+    def check(entry: Any, attribute: Attribute[Any], value: Any) -> None:
+        if not isinstance(value, kind) or value != value:  # not a number
+            raise TypeError(f"'{attribute.name}' has {value!r} where {what} is expected")
+
+    return check
+
+
+_TEXT, _WHOLE, _NUMBER = _is("a text", str), _is("a whole number", int), _is("a number", (int, float))
+_TABLE = _is("a table", Mapping)
+
+
+def _numbers(entry: Any, attribute: Attribute[Any], value: Any) -> None:
+    _TABLE(entry, attribute, value)
+    for each in value.values():
+        _NUMBER(entry, attribute, each)
+
+
 @frozen(kw_only=True)
 class Entry:
     """A run, or a test of its model on other data: what was done, with which figures, at which cost."""
 
-    experiment: str
-    system: str
+    experiment: str = field(validator=_TEXT)
+    system: str = field(validator=_TEXT)
     #: Of the spec; see ``specs.RowSpec``.
-    fingerprint: str
-    budget: str
-    seed: int
+    fingerprint: str = field(validator=_TEXT)
+    budget: str = field(validator=_TEXT)
+    seed: int = field(validator=_WHOLE)
     #: Settings of the task that it was tested on after training; empty for the run itself.
-    test: Mapping[str, Any] = field(factory=dict)
+    test: Mapping[str, Any] = field(factory=dict, validator=_TABLE)
     #: Accuracies as fractions by split, and by group as ``test/11-20``; or minutes.
-    figures: Mapping[str, float]
+    figures: Mapping[str, float] = field(validator=_numbers)
     #: Examples of each split.
-    examples: Mapping[str, int] = field(factory=dict)
-    steps: int = 0
-    best_step: int = 0
+    examples: Mapping[str, int] = field(factory=dict, validator=_numbers)
+    steps: int = field(default=0, validator=_WHOLE)
+    best_step: int = field(default=0, validator=_WHOLE)
     #: Hours of wall-clock time and of processor time, interruptions left out.
-    hours: float
-    cpu_hours: float
+    hours: float = field(validator=_NUMBER)
+    cpu_hours: float = field(validator=_NUMBER)
     data: str
-    hardware: Mapping[str, Any]
-    versions: Mapping[str, str]
+    hardware: Mapping[str, Any] = field(validator=_TABLE)
+    versions: Mapping[str, str] = field(validator=_TABLE)
     #: Of crvnn's repository; empty if it is not installed from one.
     commit: str
     date: str

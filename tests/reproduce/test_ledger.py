@@ -49,6 +49,33 @@ def test_a_half_written_row_is_reported_with_its_line_and_nothing_is_lost(ledger
     assert seeds(ledger) == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("figures", 5, "'figures' has 5 where a table is expected"),
+        ("figures", {"test": "x"}, "'figures' has 'x' where a number is expected"),
+        ("figures", {"test": None}, "'figures' has None where a number is expected"),
+        ("figures", {"test": float("nan")}, "'figures' has nan where a number is expected"),
+        ("hours", "x", "'hours' has 'x' where a number is expected"),
+        ("seed", "0", "'seed' has '0' where a whole number is expected"),
+        ("hardware", None, "'hardware' has None where a table is expected"),
+        ("test", None, "'test' has None where a table is expected"),
+        ("system", 1, "'system' has 1 where a text is expected"),
+    ],
+)
+def test_a_row_with_something_else_in_it_is_reported_and_not_counted(ledger, key, value, expected):
+    ledger.append([ENTRY])
+    line = json.dumps({**json.loads(ledger.path.read_text()), key: value})
+    with ledger.path.open("a") as file:
+        file.write(line + "\n")
+    again = Ledger(ledger.path)
+    assert list(again.entries) == [ENTRY.key]
+    (problem,) = again.problems
+    assert problem.startswith(
+        f"{ledger.path}:2: this row is not of this kind and is not counted ({expected})"
+    )
+
+
 def test_a_row_of_another_kind_is_reported_too(ledger):
     ledger.append([ENTRY])
     with ledger.path.open("a") as file:

@@ -144,6 +144,7 @@ def _build(name: str, sources: Path, path: Path, chosen: str, command: list[str]
                 f"the kernels of {name} could not be compiled with {chosen}:\n" + "\n".join(problems)
             )
         temporary.chmod(0o700)  # some compilers leave the permissions to the umask
+        libraries.add_checksum(path, temporary)
     libraries.write_checksum(path)
 
 

@@ -64,14 +64,33 @@ def write_checksum(library: Path) -> None:
     write_atomically(checksum_file(library), f"{sha256_of(library)}  {library.name}\n")
 
 
+def add_checksum(library: Path, coming: Path) -> None:
+    """Note the content of a file that is about to replace a library, beside what is noted of the library.
+
+    Whoever loads it meanwhile finds the checksum of the old one or of the new one.
+    """
+    noted = _noted(library)[:1] if checksum_file(library).exists() else []
+    lines = [f"{digest}  {library.name}\n" for digest in (*noted, sha256_of(coming))]
+    write_atomically(checksum_file(library), "".join(lines))
+
+
+def _noted(library: Path) -> list[str]:
+    """The words of the checksum file."""
+    return checksum_file(library).read_text(encoding="utf-8", errors="replace").split()
+
+
 def problem(library: Path) -> str:
     """Why an existing library must not be loaded; empty if it may be."""
     try:
         if found := exposed(library.parent) or exposed(library):
             return found
-        noted = checksum_file(library).read_bytes().split()
-        if noted[:1] != [sha256_of(library).encode()]:
-            return f"{library} is damaged: its SHA-256 is not the one noted in {checksum_file(library).name}"
+        noted = _noted(library)
+        while sha256_of(library) not in noted:
+            before, noted = noted, _noted(library)
+            if noted == before:  # else another process has replaced the library since the checksum was read
+                return (
+                    f"{library} is damaged: its SHA-256 is not the one noted in {checksum_file(library).name}"
+                )
     except FileNotFoundError:
         return f"{library} was not completed: {checksum_file(library).name} is missing"
     except OSError as error:

@@ -142,6 +142,57 @@ def test_a_damaged_checksum_refuses_the_library(library, loaded, content):
     assert loaded == []
 
 
+def test_a_library_can_be_loaded_at_every_moment_of_another_build_of_it(library, monkeypatch):
+    problems, replaced = [], []
+    monkeypatch.setattr(  # as compilers do for sources in another directory
+        building, "_compile", lambda command, sources, target: target.write_text("other code") and ""
+    )
+    write, replace = libraries.write_atomically, type(library).replace
+
+    def looked_at(function):
+        def call(path, *rest):
+            problems.append(libraries.problem(library))
+            found = function(path, *rest)
+            problems.append(libraries.problem(library))
+            replaced.append(path)
+            return found
+
+        return call
+
+    monkeypatch.setattr(libraries, "write_atomically", looked_at(write))
+    monkeypatch.setattr(type(library), "replace", looked_at(replace))
+    PARTS.build()
+    assert library.read_text() == "other code"
+    assert len(replaced) >= 3  # a checksum, the library, a checksum
+    assert set(problems) == {""}
+
+
+def test_a_library_that_is_replaced_while_its_checksum_is_looked_at_is_not_called_damaged(
+    library, monkeypatch
+):
+    digest = libraries.sha256_of
+
+    def replaced_before(path):
+        monkeypatch.setattr(libraries, "sha256_of", digest)
+        library.write_text("other code")
+        libraries.write_checksum(library)
+        return digest(path)
+
+    monkeypatch.setattr(libraries, "sha256_of", replaced_before)
+    assert libraries.problem(library) == ""
+
+
+def test_a_build_does_not_vouch_for_a_damaged_library_that_it_replaces(library, tmp_path):
+    library.write_text("damaged")
+    new = tmp_path / "new.so"
+    new.write_text("other code")
+    libraries.add_checksum(library, new)
+    assert "is damaged" in libraries.problem(library)
+    new.replace(library)
+    library.chmod(0o700)
+    assert libraries.problem(library) == ""
+
+
 def test_a_build_that_was_killed_before_the_checksum_is_done_again_by_one_that_waited(library, monkeypatch):
     libraries.checksum_file(library).unlink()
     library.write_text("half")

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import pluggy
 from attrs import frozen
 
+from crvnn_core.delays import telling_of_delay
 from crvnn_core.errors import FAILURES, CrvnnWarning, PluginError, nearest, raised_at
 from crvnn_core.host import hooks
 from crvnn_core.host.attribution import Attribution, Source
-from crvnn_core.host.delays import telling_of_delay
 
 _R = TypeVar("_R")
 _UNKNOWN = "an unknown package"

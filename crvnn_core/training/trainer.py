@@ -23,8 +23,9 @@ from crvnn_core.training import checkpoint
 from crvnn_core.training.data import epoch_batches, evenly_spaced, example_length, split_examples
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
-from crvnn_core.training.processes.devices import Interruption, launched, read_by_first, summed
+from crvnn_core.training.processes.devices import launched, read_by_first, summed
 from crvnn_core.training.processes.heartbeats import heartbeats
+from crvnn_core.training.processes.signals import Interruption
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import (
     Outcome,

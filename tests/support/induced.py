@@ -91,7 +91,7 @@ def jump_clock(seconds: float, every: int) -> None:
 
 def be_impatient(seconds: float) -> None:
     """Have plug-ins that do not answer named sooner."""
-    from crvnn_core.host import delays
+    from crvnn_core import delays
 
     delays.PATIENCE = seconds
 

@@ -14,7 +14,7 @@ from crvnn_core import Result, Score, train
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
-from crvnn_core.training.processes import devices
+from crvnn_core.training.processes import signals
 from small import (
     PLUGIN,
     Interrupting,
@@ -207,9 +207,9 @@ def test_a_second_interruption_does_not_wait(uninterrupted, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_step_that_hangs_is_ended_by_the_second_interruption(number, monkeypatch, capsys):
     ended = []
-    monkeypatch.setattr(devices, "GRACE", 0.05)
+    monkeypatch.setattr(signals, "GRACE", 0.05)
     monkeypatch.setattr(os, "_exit", ended.append)
-    with devices.Interruption().deferred():
+    with signals.Interruption().deferred():
         for _ in range(2):  # a step that catches everything
             with contextlib.suppress(KeyboardInterrupt):
                 os.kill(os.getpid(), number)
@@ -217,14 +217,14 @@ def test_a_step_that_hangs_is_ended_by_the_second_interruption(number, monkeypat
         while not ended and time.monotonic() < deadline:
             time.sleep(0.01)
     assert ended == [128 + number]
-    assert "crvnn: the step does not stop, so the process ends" in capsys.readouterr().err
+    assert "crvnn: this cannot be interrupted, so the process ends" in capsys.readouterr().err
 
 
 def test_an_interruption_that_stops_the_step_does_not_end_the_process(monkeypatch):
     ended = []
-    monkeypatch.setattr(devices, "GRACE", 0.05)
+    monkeypatch.setattr(signals, "GRACE", 0.05)
     monkeypatch.setattr(os, "_exit", ended.append)
-    with pytest.raises(KeyboardInterrupt), devices.Interruption().deferred():
+    with pytest.raises(KeyboardInterrupt), signals.Interruption().deferred():
         list(map(os.kill, [os.getpid()] * 2, [signal.SIGTERM] * 2))
     time.sleep(0.1)
     assert ended == []

@@ -1,15 +1,12 @@
-"""Devices, precision, threads and processes (Lightning Fabric, as a spec asks), and the signals that stop them."""
+"""Devices, precision, threads and processes: Lightning Fabric, as a spec asks."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -21,13 +18,16 @@ from lightning_fabric.plugins.precision import MixedPrecision
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
+from crvnn_core.delays import telling_of_delay
 from crvnn_core.errors import CrvnnError
 from crvnn_core.spec import TrainingSpec
+from crvnn_core.training.processes.signals import ended_by_signal
 
 #: How many times slower than with one thread an operation must be to be noticed. Idle cores stay well below.
 NOTICEABLE = 2.0
 _SECONDS = 0.02  # that each number of threads is timed for
 _SIZE = 1 << 17  # elements; torch shares work on more than 32,768 among threads
+_STARTING = 30.0  # seconds that processes may take to find each other
 
 
 def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
@@ -60,7 +60,11 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
             plugins=plugins or None,
             **options,
         )
-        with _saying_that_it_waits(devices * nodes) if several else contextlib.nullcontext():
+        starting = f"all {devices * nodes} processes to start (did the launcher start so many?)"
+        with contextlib.ExitStack() as stack:
+            if several:  # they wait for each other outside Python, where a signal would not end them
+                stack.enter_context(telling_of_delay(lambda: starting, _STARTING))
+                stack.enter_context(ended_by_signal(1, lambda: _end_children(fabric)))
             fabric.launch()
         if not spec.threads and not threads and fabric.device.type == "cpu":
             remark = use_few_threads_on_busy_cores()
@@ -69,6 +73,12 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
     except (RuntimeError, ValueError, ImportError) as error:  # such as a missing device
         raise CrvnnError(f"[training] cannot be done on this machine: {error}") from error
     return fabric
+
+
+def _end_children(fabric: Fabric) -> None:
+    """Kill the processes that this one has started."""
+    for child in getattr(fabric.strategy.launcher, "procs", ()):
+        child.kill()
 
 
 def _layout(spec: TrainingSpec) -> tuple[int, int]:
@@ -152,19 +162,6 @@ def _patience() -> timedelta:
     return timedelta(seconds=int(text))
 
 
-@contextlib.contextmanager
-def _saying_that_it_waits(processes: int) -> Iterator[None]:
-    """Say so if the processes have not found each other after 30 seconds."""
-    message = f"crvnn: still waiting for all {processes} processes to start; did the launcher start so many?"
-    timer = threading.Timer(30, lambda: print(message, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
 def summed(fabric: Fabric, tensor: Tensor) -> Tensor:
     """A tensor summed over all processes."""
     if fabric.world_size == 1:
@@ -180,77 +177,3 @@ def read_by_first(fabric: Fabric, read: Callable[[], dict[str, Any]]) -> dict[st
         return read()
     found: dict[str, Any] = fabric.broadcast(read() if fabric.is_global_zero else {})
     return found
-
-
-#: Seconds that a second SIGINT or SIGTERM leaves for closing files and telling observers.
-GRACE = 5.0
-
-
-class Interruption:
-    """Whether SIGINT or SIGTERM has asked training to stop."""
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def in_any_process(self, fabric: Fabric) -> bool:
-        """Whether any of the processes was interrupted: all of them must take the same number of steps."""
-        if fabric.world_size > 1:
-            requests = summed(fabric, torch.tensor(float(self.requested), device=fabric.device))
-            self.requested = bool(requests > 0)
-        return self.requested
-
-    @contextlib.contextmanager
-    def deferred(self) -> Iterator[None]:
-        """Within this context the first SIGINT or SIGTERM only sets ``requested``; the second raises KeyboardInterrupt.
-
-        If the context has not been left ``GRACE`` seconds later, because the step hangs outside Python or catches
-        everything, the process ends. Outside the main thread, where Python delivers no signals, nothing changes.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def request(number: int, frame: object) -> None:
-            if self.requested:
-                raise KeyboardInterrupt
-            self.requested = True
-            print("\ncrvnn: stopping after this step; once more stops at once", file=sys.stderr)
-
-        before = {which: signal.signal(which, request) for which in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            with _ending_at_the_second():
-                yield
-        finally:
-            for which, handler in before.items():
-                signal.signal(which, handler)
-
-
-@contextlib.contextmanager
-def _ending_at_the_second() -> Iterator[None]:
-    """End the process if this context lasts ``GRACE`` seconds after a second SIGINT or SIGTERM.
-
-    A thread counts the signals, which Python writes to a socket even while the main thread runs no Python code.
-    """
-    left = threading.Event()
-    reading, writing = socket.socketpair()
-    writing.setblocking(False)
-    before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-
-    def count() -> None:
-        received = 0
-        while numbers := reading.recv(1):
-            received += numbers[0] in (signal.SIGINT, signal.SIGTERM)
-            if received == 2 and not left.wait(GRACE):
-                print("crvnn: the step does not stop, so the process ends", file=sys.stderr, flush=True)
-                os._exit(128 + numbers[0])
-
-    thread = threading.Thread(target=count, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        left.set()
-        signal.set_wakeup_fd(before)
-        writing.close()  # ends the thread
-        thread.join()
-        reading.close()

@@ -1,4 +1,4 @@
-"""Says on standard error which plug-in is being waited for, when one takes long or hangs."""
+"""Says on standard error what is being waited for, when it takes long or hangs: a plug-in, or other processes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ PATIENCE = 10.0
 
 
 @contextlib.contextmanager
-def telling_of_delay(what: Callable[[], str]) -> Iterator[None]:
+def telling_of_delay(what: Callable[[], str], seconds: float | None = None) -> Iterator[None]:
     """Name what is being waited for if this context lasts long.
 
     :param what: says it, in a few words.
+    :param seconds: that it may last; ``PATIENCE`` by default.
     """
+    limit = PATIENCE if seconds is None else seconds
 
     def tell() -> None:
         print(
-            f"crvnn: still waiting for {what()} after {PATIENCE:g} s; Ctrl-C ends it",
+            f"crvnn: still waiting for {what()} after {limit:g} s; Ctrl-C ends it",
             file=sys.__stderr__,
             flush=True,
         )
 
-    timer = threading.Timer(PATIENCE, tell)
+    timer = threading.Timer(limit, tell)
     timer.daemon = True
     timer.start()
     try:

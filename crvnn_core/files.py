@@ -9,6 +9,7 @@ import hashlib
 import io
 import lzma
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -122,7 +123,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path to write to, and rename it to ``path`` at the end, after an fsync.
 
     A reader sees the old file or the new one, never a part. On an error the old file is left untouched. A symbolic link
-    stays one: the file that it points to is replaced. What is no regular file (a device, a FIFO) is written into. A new
+    stays one: the file that it points to is replaced. What is no regular file (a device, a FIFO) is written into, as
+    is a stream that is open already (``/dev/stdout``): what a shell has written to its file stays there. A new
     file has the permissions that the umask leaves, and one that is replaced keeps its own. Temporary files for the same
     ``path`` whose process was killed are removed.
     """
@@ -130,7 +132,9 @@ def replacing(path: Path) -> Iterator[Path]:
         target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         old = target.stat() if target.exists() else None
-        into = old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode)
+        stream = _open_stream(path)
+        special = old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode)
+        into = special or stream is not None
         directory = Path(tempfile.gettempdir()) if into else target.parent
         _remove_orphans(directory, target.name)
         temporary, lock = _created(directory, target.name)
@@ -139,7 +143,9 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         if into:
-            with temporary.open("rb") as source, target.open("wb") as file:
+            sys.stdout.flush()
+            goal = target if stream is None else os.dup(stream)
+            with temporary.open("rb") as source, open(goal, "wb") as file:
                 shutil.copyfileobj(source, file)
             return
         with temporary.open("rb+") as file:
@@ -154,6 +160,21 @@ def replacing(path: Path) -> Iterator[Path]:
         if lock is not None:
             os.close(lock)
         temporary.unlink(missing_ok=True)
+
+
+def _open_stream(path: Path) -> int | None:
+    """The number of the open stream that a path is a name of, such as 1 for ``/dev/stdout``; none if it is a file's."""
+    place, streams = (
+        os.path.abspath(path),
+        rf"/(?:dev|proc/(?:self|thread-self|{os.getpid()}))/fd/(\d{{1,6}})",
+    )
+    for _ in range(40):
+        if found := re.fullmatch(streams, place):
+            return int(found[1])
+        if not os.path.islink(place):
+            break
+        place = os.path.abspath(os.path.join(os.path.dirname(place), os.readlink(place)))
+    return None
 
 
 def _created(directory: Path, name: str) -> tuple[Path, int | None]:

@@ -4,6 +4,7 @@ import errno
 import gzip
 import os
 import stat
+import subprocess
 import sys
 import threading
 import zipfile
@@ -208,6 +209,26 @@ def test_a_fifo_is_written_into_and_stays_one(tmp_path):
 def test_a_device_is_written_into_and_stays_one():
     write_atomically(Path(os.devnull), "new")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where /dev/stdout is a link")
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+def test_a_stream_of_this_process_is_written_into_after_what_is_there(name, tmp_path):
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    code = "import sys; from pathlib import Path; from crvnn_core.files import write_atomically\n"
+    code += "print('before'); write_atomically(Path(sys.argv[1]), 'text\\n'); print('after')"
+    with (tmp_path / "log").open("w") as log:
+        log.write("first\n")
+        log.flush()
+        subprocess.run([sys.executable, "-c", code, name], cwd=tmp_path, stdout=log, check=True)
+        log.seek(0, 2)
+        log.write("last\n")
+    assert (tmp_path / "log").read_text() == "first\nbefore\ntext\nafter\nlast\n"
+
+
+def test_a_stream_that_is_not_open_is_a_clear_error():
+    with pytest.raises(CrvnnError, match=r"/dev/fd/987 cannot be written"):
+        write_atomically(Path("/dev/fd/987"), "text")
 
 
 def test_a_name_that_is_as_long_as_can_be_is_written(tmp_path):

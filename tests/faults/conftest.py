@@ -81,7 +81,7 @@ class Undisturbed:
             work.prepare(directory)
             process = WarmProcess(self._warm, *work.begin(directory), cwd=directory)
             try:
-                assert process.wait() == 0, process.err
+                assert process.wait() == work.code, process.err
             finally:
                 process.end()
             self._found[work.name] = (work.result(directory), work.files(directory), process.seconds)
@@ -101,7 +101,7 @@ def goes_on(crvnn, tmp_path, undisturbed):
     def go_on(work, directory=tmp_path):
         work.check_whole(directory)
         process = crvnn(*work.go_on(directory), cwd=directory)
-        assert process.wait() == 0, process.err
+        assert process.wait() == work.code, process.err
         assert "Traceback" not in process.err
         result, files, _ = undisturbed(work)
         assert work.files(directory) == files

@@ -30,6 +30,8 @@ class Work:
     name = ""
     #: The directory or file that the command writes.
     out = "a"
+    #: The exit code of the command when it has done all that it can.
+    code = 0
 
     def prepare(self, directory: Path) -> None:
         """Write what the command reads."""
@@ -189,9 +191,9 @@ class Sweeping(Work):
 
 
 class Reproducing(Work):
-    """``crvnn reproduce`` of a table with two rows."""
+    """``crvnn reproduce`` of a table with two rows that are trained, and one that cannot be."""
 
-    name, out = "reproducing", "out"
+    name, out, code = "reproducing", "out", 1
 
     def prepare(self, directory):
         (directory / "letters.toml").write_text(TABLE, encoding="utf-8")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
-from lightning_fabric import Fabric
 
 from crvnn_core.errors import CrvnnError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
@@ -23,6 +22,7 @@ from crvnn_core.spec import RunSpec, flatten, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
 from crvnn_core.training.processes.devices import launched
+from crvnn_core.training.processes.fabric import Fabric
 from crvnn_core.training.processes.heartbeats import heartbeats
 from crvnn_core.training.run import Outcome, threads_of
 from crvnn_core.training.trainer import train

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from attrs import asdict
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, PluginError
@@ -24,6 +23,7 @@ from crvnn_core.training.data import epoch_batches, evenly_spaced, example_lengt
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
 from crvnn_core.training.processes.devices import launched, read_by_first, summed
+from crvnn_core.training.processes.fabric import Fabric
 from crvnn_core.training.processes.heartbeats import heartbeats
 from crvnn_core.training.processes.signals import Interruption
 from crvnn_core.training.progress import Position

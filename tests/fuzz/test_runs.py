@@ -1,8 +1,11 @@
 """Hostile run directories, environments and inputs of a model: one clear message, and never NaN for an answer."""
 
 import json
+import os
 import shutil
 import struct
+import subprocess
+import sys
 import zlib
 
 import pytest
@@ -12,7 +15,7 @@ from crvnn_core import CrvnnError, InputError, assemble, read_spec, train
 from crvnn_core.engine.checks import checked_lengths
 from crvnn_core.training import checkpoint
 from hostile import DIGITS, refused
-from small import PLUGIN, SETTINGS
+from small import PLUGIN, SETTINGS, options
 
 STRUCTURES = {
     "no dictionary": "[1]",
@@ -103,7 +106,24 @@ def test_finite_inputs_whose_squares_overflow_are_refused():
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "²", "1" * 5000])
-def test_a_number_of_processes_that_is_none_is_one_message(monkeypatch, small_catalog, value):
-    monkeypatch.setenv("WORLD_SIZE", value)
-    with pytest.raises(CrvnnError, match="WORLD_SIZE is set to"):
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_PORT", "SLURM_PROCID"])
+def test_a_number_of_a_launcher_that_is_none_is_one_message(monkeypatch, small_catalog, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(CrvnnError, match=f"{name} is set to"):
+        train(assemble(read_spec(small_catalog, sets=SETTINGS), small_catalog))
+
+
+def test_a_rank_that_is_none_is_one_message_of_the_command():
+    """Fabric reads it as it is imported."""
+    command = [sys.executable, PLUGIN, "train", *options(), "--out", os.devnull]
+    done = subprocess.run(command, env={**os.environ, "RANK": "x"}, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "crvnn: RANK is set to 'x' in the environment" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_rank_beyond_the_number_of_processes_is_one_message(monkeypatch, small_catalog):
+    for name, value in (("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2"), ("RANK", "7"), ("LOCAL_RANK", "7")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(CrvnnError, match="RANK is set to 7 in the environment, but there are 2 processes"):
         train(assemble(read_spec(small_catalog, sets=SETTINGS), small_catalog))

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning_fabric.plugins.precision import MixedPrecision
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from crvnn_core.delays import telling_of_delay
 from crvnn_core.errors import CrvnnError
 from crvnn_core.spec import TrainingSpec
+from crvnn_core.training.processes.fabric import (
+    DDPStrategy,
+    Fabric,
+    LightningEnvironment,
+    MixedPrecision,
+    SLURMEnvironment,
+)
+from crvnn_core.training.processes.launchers import check_ranks, count, patience
 from crvnn_core.training.processes.signals import ended_by_signal
 
 #: How many times slower than with one thread an operation must be to be noticed. Idle cores stay well below.
@@ -39,14 +40,15 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
     """
     devices, nodes = _layout(spec)
     several = devices * nodes > 1
+    check_ranks(devices * nodes)
     # A batch of single tokens never calls the cell: its parameters then have no gradient.
-    strategy = DDPStrategy(find_unused_parameters=True, timeout=_patience()) if several else "auto"
+    strategy = DDPStrategy(find_unused_parameters=True, timeout=patience()) if several else "auto"
     precision: Any = {"32": "32-true", "64": "64-true"}.get(spec.precision, spec.precision)
     options: dict[str, Any] = {"precision": precision}
     plugins: list[Any] = []
     if spec.precision == "16-mixed" and torch.cuda.is_available():  # our own scaler, so that it can be saved
         options, plugins = {}, [MixedPrecision("16-mixed", "cuda", torch.amp.GradScaler("cuda"))]
-    if several and _count("SLURM_NTASKS") == 1 and not _count("LOCAL_WORLD_SIZE"):
+    if several and count("SLURM_NTASKS") == 1 and not count("LOCAL_WORLD_SIZE"):
         plugins.append(LightningEnvironment())  # one task of SLURM, which starts the other processes itself
     try:
         if spec.threads or threads:
@@ -83,13 +85,13 @@ def _end_children(fabric: Fabric) -> None:
 
 def _layout(spec: TrainingSpec) -> tuple[int, int]:
     """The number of processes on this machine, and the number of machines."""
-    processes = _count("WORLD_SIZE")
-    if here := _count("LOCAL_WORLD_SIZE"):  # torchrun, which may itself run under SLURM
+    processes = count("WORLD_SIZE")
+    if here := count("LOCAL_WORLD_SIZE"):  # torchrun, which may itself run under SLURM
         return here, max(processes // here, 1)
-    tasks = _count("SLURM_NTASKS")
+    tasks = count("SLURM_NTASKS")
     if tasks > 1 and SLURMEnvironment.detect():
-        nodes = max(_count("SLURM_NNODES"), 1)
-        return _count("SLURM_NTASKS_PER_NODE") or max(tasks // nodes, 1), nodes
+        nodes = max(count("SLURM_NNODES"), 1)
+        return count("SLURM_NTASKS_PER_NODE") or max(tasks // nodes, 1), nodes
     return spec.devices, 1
 
 
@@ -138,28 +140,6 @@ def remark_on_busy_cores() -> str:
         f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one. "
         "Interrupt it and resume with --set training.threads=1 to be faster."
     )
-
-
-def _count(name: str) -> int:
-    """The number of processes in an environment variable; 0 if it is not set."""
-    text = os.environ.get(name, "").strip() or "0"
-    if not text.isascii() or not text.isdecimal() or len(text) > 6:
-        launcher = "SLURM" if name.startswith("SLURM") else "torchrun"
-        raise CrvnnError(
-            f"{name} is set to '{text:.40}' in the environment; it must be a number of processes, as {launcher} sets "
-            f"it. 'unset {name}' trains in one process."
-        )
-    return int(text)
-
-
-def _patience() -> timedelta:
-    """How long a process waits for the others before it gives up."""
-    text = os.environ.get("CRVNN_TIMEOUT", "").strip() or "600"
-    if not text.isascii() or not text.isdecimal() or len(text) > 6 or not int(text):
-        raise CrvnnError(
-            f"CRVNN_TIMEOUT is set to '{text:.40}' in the environment; it must be a number of seconds below a million"
-        )
-    return timedelta(seconds=int(text))
 
 
 def summed(fabric: Fabric, tensor: Tensor) -> Tensor:

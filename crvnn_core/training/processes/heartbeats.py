@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch.distributed
-from lightning_fabric import Fabric
 
 from crvnn_core.errors import CrvnnError
+from crvnn_core.training.processes.fabric import Fabric
 
 #: Seconds between two heartbeats.
 BEAT = 1.0

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 import torch
-from lightning_fabric import Fabric
+
+from crvnn_core.training.processes.fabric import Fabric
 
 #: Seconds that a second SIGINT or SIGTERM leaves for closing files and telling observers.
 GRACE = 5.0

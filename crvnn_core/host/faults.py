@@ -70,15 +70,19 @@ def _packages(catalog: Catalog) -> dict[str, list[Offer]]:
 def _component(frames: Sequence[FrameType], frame: FrameType, offers: Sequence[Offer]) -> Offer | None:
     """The component whose method is the innermost of the frames; else the only one in the module of ``frame``."""
     for each in reversed(frames):
-        holder = each.f_locals.get("self")
-        for offer in offers:
-            build = offer.component.build
-            name = build.partition(":")[2] if isinstance(build, str) else getattr(build, "__qualname__", "")
-            kinds = [(kind.__module__, kind.__qualname__) for kind in type(holder).__mro__]
-            if (_home(offer), name) in kinds:
-                return offer
+        for kind in type(each.f_locals.get("self")).__mro__:  # the class itself before those it inherits from
+            found = [offer for offer in offers if (kind.__module__, kind.__qualname__) == _class(offer)]
+            if found:
+                return found[0] if len(found) == 1 else None
     near = [offer for offer in offers if _home(offer) == _module(frame)] or offers
     return near[0] if len(near) == 1 else None
+
+
+def _class(offer: Offer) -> tuple[str, str]:
+    """The module and the name of the class or function that builds a component."""
+    build = offer.component.build
+    name = build.partition(":")[2] if isinstance(build, str) else getattr(build, "__qualname__", "")
+    return _home(offer), name
 
 
 def _home(offer: Offer) -> str:

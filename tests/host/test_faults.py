@@ -30,13 +30,16 @@ class Exiting(Letters):
 class Other(GatedCell):
     pass
 
+class Special(Failing):
+    pass
+
 @click.command("leaving")
 def leaving():
     sys.exit(3)
 
 @hookimpl
 def crvnn_cells():
-    return [Component("failing", Failing), Component("other", Other)]
+    return [Component("failing", Failing), Component("other", Other), Component("special", Special)]
 
 @hookimpl
 def crvnn_tasks():
@@ -70,6 +73,11 @@ def test_an_exception_in_a_forward_pass_names_component_plug_in_and_line(file):
     )
     assert f"({file}:{LINE})\n  {LINE} | return left @ right\n" in result.stderr
     assert "CRVNN_TRACEBACK=1" in result.stderr
+
+
+def test_of_components_that_inherit_from_each_other_the_one_in_use_is_named(file):
+    result = run("train", *options(file, "model.cell=special"), "--out", "a", code=2)
+    assert f"crvnn: cell 'special' of plug-in '{file}'" in result.stderr
 
 
 def test_a_task_that_exits_does_not_end_training_in_silence(file):

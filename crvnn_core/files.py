@@ -128,19 +128,26 @@ def replacing(path: Path) -> Iterator[Path]:
     file has the permissions that the umask leaves, and one that is replaced keeps its own. Temporary files for the same
     ``path`` whose process was killed are removed.
     """
+    created: list[Path] = []  # known before it is made, so that a signal at any moment leaves nothing behind
+    lock = old = None
+    into = False
     try:
-        target = path.resolve()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        old = target.stat() if target.exists() else None
-        stream = _open_stream(path)
-        special = old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode)
-        into = special or stream is not None
-        directory = Path(tempfile.gettempdir()) if into else target.parent
-        _remove_orphans(directory, target.name)
-        temporary, lock = _created(directory, target.name)
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle; ValueError: NUL
-        raise CrvnnError(f"{path} cannot be written: {error}") from error
-    try:
+        try:
+            target = path.resolve()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            old = target.stat() if target.exists() else None
+            stream = _open_stream(path)
+            special = old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode)
+            into = special or stream is not None
+            directory = Path(tempfile.gettempdir()) if into else target.parent
+            _remove_orphans(directory, target.name)
+            temporary, lock = _created(directory, target.name, created)
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+        ) as error:  # RuntimeError: links in a circle; ValueError: NUL
+            raise CrvnnError(f"{path} cannot be written: {error}") from error
         yield temporary
         if into:
             sys.stdout.flush()
@@ -157,9 +164,10 @@ def replacing(path: Path) -> Iterator[Path]:
         kept = "; the file is unchanged" if old is not None and not into else ""
         raise CrvnnError(f"{path} cannot be written: {error}{kept}") from error
     finally:
+        for each in created:
+            each.unlink(missing_ok=True)
         if lock is not None:
             os.close(lock)
-        temporary.unlink(missing_ok=True)
 
 
 def _open_stream(path: Path) -> int | None:
@@ -177,21 +185,27 @@ def _open_stream(path: Path) -> int | None:
     return None
 
 
-def _created(directory: Path, name: str) -> tuple[Path, int | None]:
+def _created(directory: Path, name: str, created: list[Path]) -> tuple[Path, int | None]:
     """A new empty file for what becomes ``name``, with the permissions that the umask leaves, and its lock.
 
     The lock is the open file. It lasts no longer than this process, so a file without one is an orphan.
+
+    :param created: the path is appended to it before there is such a file.
     """
     while True:
         path = directory / f".{name[:200]}.{secrets.token_hex(4)}"  # a name has at most 255 bytes
-        with contextlib.suppress(FileExistsError):
+        created.append(path)
+        try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-            if not _locked(file, wait=True):
-                os.close(file)
-                return path, None
-            if path.exists():
-                return path, file
-            os.close(file)  # another process took it for an orphan before it was locked
+        except FileExistsError:
+            created.remove(path)  # another's
+            continue
+        if not _locked(file, wait=True):
+            os.close(file)
+            return path, None
+        if path.exists():
+            return path, file
+        os.close(file)  # another process took it for an orphan before it was locked
 
 
 def _remove_orphans(directory: Path, name: str) -> None:

@@ -142,6 +142,18 @@ def test_what_a_killed_process_has_left_is_removed_and_nothing_else(tmp_path):
     assert set(tmp_path.iterdir()) == {path, other, mine}
 
 
+def test_a_signal_while_the_temporary_file_is_made_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*args):
+        os.close(opened(*args))
+        raise KeyboardInterrupt
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "a.txt", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("missing", ["module", "lock"])
 def test_where_files_cannot_be_locked_nothing_is_taken_for_an_orphan(missing, tmp_path, monkeypatch):
     import fcntl

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -78,11 +80,13 @@ def train_command(
             raise click.UsageError(
                 "--resume takes the spec of the run; only --set can change how long and where."
             )
-        found = resume_training(resume, sets=sets, catalog=session.catalog, starting=_announce)
+        with _saying_how_to_resume(resume):
+            found = resume_training(resume, sets=sets, catalog=session.catalog, starting=_announce)
     else:
         read = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
         chosen = out or new_directory(spec.stem if spec else read.task.name)
-        found = train_seeds(read, chosen, seeds=seeds, catalog=session.catalog, starting=_announce)
+        with _saying_how_to_resume(chosen):
+            found = train_seeds(read, chosen, seeds=seeds, catalog=session.catalog, starting=_announce)
     if not found.first_process:
         return
     if as_json:
@@ -90,8 +94,26 @@ def train_command(
     else:
         _show(found)
     if not found.finished:
-        click.echo(f"crvnn: interrupted; resume with: crvnn train --resume {found.directory}", err=True)
-        raise SystemExit(130)
+        _end_interrupted(found.directory)
+
+
+@contextlib.contextmanager
+def _saying_how_to_resume(directory: Path) -> Iterator[None]:
+    """Signals outside the steps, while data is read or results are computed, end training as those within them do."""
+    from crvnn_core.runs.directory import RunDirectory
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        run = RunDirectory(directory)
+        if not run.spec.exists() and not run.seeds.exists():
+            raise
+        _end_interrupted(directory)
+
+
+def _end_interrupted(directory: Path) -> NoReturn:
+    click.echo(f"crvnn: interrupted; resume with: crvnn train --resume {directory}", err=True)
+    raise SystemExit(130)
 
 
 def _announce(path: Path, assembly: Assembly, resumed: bool) -> None:

@@ -1,6 +1,7 @@
 """``crvnn train --resume``, and what an interrupted run says."""
 
 import json
+import os
 import shutil
 import signal
 import time
@@ -10,6 +11,7 @@ import pytest
 from calling import run
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
+from crvnn_core.training.trainer import Trainer
 from files import contents
 from small import PLUGIN, begin, differences, metrics_of, options, same
 
@@ -118,6 +120,16 @@ def test_an_interrupted_run_says_how_to_resume_and_ends_the_same(here):
     for part in ("model", "optimizer", "position"):
         assert same(checkpoint.load(one.last)[part], checkpoint.load(two.last)[part])
     assert metrics_of(one.path) == metrics_of(two.path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["_announce", "_finish"])  # before the first step, after the last one
+def test_an_interruption_outside_the_steps_says_how_to_resume(here, number, moment, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, moment, lambda *args: os.kill(os.getpid(), number))
+        result = run("train", *options(), "--out", "a", code=130)
+    assert "crvnn: interrupted; resume with: crvnn train --resume a" in result.stderr
+    run("train", "--plugin", PLUGIN, "--resume", "a")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -31,7 +31,7 @@ lock: $(READY)  ## write requirements.lock and the list of licences from what is
 	@$(BIN)/python docs/make_dependencies.py
 
 dist: $(READY)  ## build wheel and sdist into dist/, reproducibly
-	@SOURCE_DATE_EPOCH=$$(git log -1 --pretty=%ct) $(BIN)/python -m hatchling build -d dist
+	@$(BIN)/python -m hatchling build -d dist
 
 demo: $(READY)  ## train a small model for about a minute, and print predictions
 	@$(BIN)/crvnn demo

@@ -13,7 +13,9 @@ import crvnn_tasks
 from crvnn_core import load
 from crvnn_core.cli import main
 from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.trees.extraction import trees_of
 from crvnn_tasks.listops.task import ListOps
+from crvnn_tasks.logic.language import groups
 from crvnn_tasks.logic.task import Logic
 
 HOME = Path(crvnn_tasks.__file__).parent / "models" / "listops"
@@ -95,9 +97,27 @@ def test_the_logic_model_knows_simple_relations(first, second, relation):
 
 def test_the_logic_model_is_right_on_generated_pairs():
     examples = list(islice(Logic(held_out=300).examples("dev", 5), 300))
-    assert (
-        load("logic").evaluate(examples).total.accuracy > 0.93
-    )  # 97.1% of the published pairs of up to 6 operations
+    assert load("logic").evaluate(examples).total.accuracy > 0.97  # 99.5% of the published pairs
+
+
+def test_the_logic_model_is_right_on_longer_pairs_than_any_it_was_trained_on():
+    examples = list(Logic(held_out=240).examples("test", 5))  # 40 each of 7 to 12 operations
+    soft, hard = (load("logic").evaluate(examples, hard=hard).total for hard in (False, True))
+    assert soft.accuracy > 0.88
+    assert hard.accuracy == pytest.approx(soft.accuracy, abs=0.02)
+
+
+def test_the_logic_model_composes_sentences_within_sentences():
+    examples = list(Logic(held_out=60).examples("test", 5))
+    sentences = [sequence for example in examples for sequence in example.sequences if len(sequence) > 2]
+    encoding = load("logic").model.ask(sentences, sentences, trace=True, hard=True).encodings[0]
+    inner, found = 0, 0
+    for tokens, tree in zip(sentences, trees_of(encoding, sentences), strict=True):
+        spans = {(start, end) for start, end in groups(tokens) if tokens[start + 1] not in ("and", "or")}
+        inner += len(spans)
+        found += len(spans & tree.spans())
+    assert inner > 200
+    assert found / inner > 0.97
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import small
 from crvnn_core import create_plugin_manager, load, read_catalog, read_spec, train, train_seeds
 from crvnn_core.host import manager as host
 from crvnn_core.kernels import in_use, without
+from warm import warm_command
 
 torch.set_num_threads(1)
 
@@ -49,6 +50,13 @@ def by(request):
 @pytest.fixture(autouse=True)
 def _same_randomness_every_time():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def commands():
+    """A directory with a ``crvnn`` that starts at once."""
+    with warm_command() as directory:
+        yield directory
 
 
 def _trained(tmp_path_factory, *sets):

@@ -19,7 +19,6 @@ from crvnn_core.cli import main
 from crvnn_core.host import hooks
 from crvnn_core.testing import CHECKS
 from venvs import throwaway_venv
-from warm import warm_command
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -92,18 +91,11 @@ def read_blocks(text):
     return blocks
 
 
-@pytest.fixture(scope="module")
-def commands():
-    """Where a ``crvnn`` is that starts at once. Pages that install something use the real one, in a new process."""
-    with warm_command() as directory:
-        yield directory
-
-
 def run_page(text, name, directory, commands=""):
     """Run a page's blocks in a directory of their own."""
     blocks = read_blocks(text)
     installs = any(block.language != "python" and "pip install" in block.text for block in blocks)
-    environment = throwaway_venv(directory / ".venv") if installs else dict(os.environ)
+    environment = throwaway_venv(directory / ".venv", commands) if installs else dict(os.environ)
     if not installs:
         places = [commands, str(Path(sys.executable).parent), os.environ["PATH"]]
         environment["PATH"] = os.pathsep.join(filter(None, places))

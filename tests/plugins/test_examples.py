@@ -20,9 +20,9 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "plugins" / "examples").iterdir()
 class Installed:
     """A virtual environment into which an example package has been installed."""
 
-    def __init__(self, example, directory):
+    def __init__(self, example, directory, commands):
         self.directory = directory
-        self.environment = throwaway_venv(directory / "venv")
+        self.environment = throwaway_venv(directory / "venv", commands)
         self.package = directory / example.name
         shutil.copytree(example, self.package, ignore=shutil.ignore_patterns("__pycache__"))
         self.name = tomllib.loads((self.package / "pyproject.toml").read_text())["project"]["name"]
@@ -43,8 +43,8 @@ class Installed:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_package_installs_and_keeps_its_contract(example, tmp_path):
-    installed = Installed(example, tmp_path)
+def test_an_example_package_installs_and_keeps_its_contract(example, tmp_path, commands):
+    installed = Installed(example, tmp_path, commands)
     slot = installed.name.rpartition("-")[2]
     assert f"{installed.name} 0.1.0" in installed.run("crvnn", "check", slot, installed.name)
     assert f"{installed.name} 0.1.0" in installed.run("crvnn", "assemble", f"--{slot}", installed.name)
@@ -56,10 +56,10 @@ TEXT = "c d e f a"
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
+def encoder(tmp_path_factory, commands):
     """The encoder of the examples, installed, and a run that was trained with it."""
     (example,) = (path for path in EXAMPLES if path.name == ENCODER)
-    installed = Installed(example, tmp_path_factory.mktemp("encoder"))
+    installed = Installed(example, tmp_path_factory.mktemp("encoder"), commands)
     options = small.options(f"model.encoder={ENCODER}", "training.steps=3")
     installed.run("crvnn", "train", *options, "--out", "run")
     return installed
@@ -73,7 +73,8 @@ def test_an_installed_encoder_has_hard_inference_on_the_command_line(encoder):
 
 
 def test_an_installed_encoder_is_explored_with_hard_inference_and_neighbours(encoder):
-    command = ["crvnn", "explore", "run", "--port", "0", "--no-open", "--plugin", str(small.PLUGIN)]
+    own = encoder.directory / "venv" / "bin" / "crvnn"  # a process of its own: a signal will end it
+    command = [own, "explore", "run", "--port", "0", "--no-open", "--plugin", str(small.PLUGIN)]
     server = subprocess.Popen(
         command, cwd=encoder.directory, env=encoder.environment, stdout=subprocess.PIPE, text=True
     )

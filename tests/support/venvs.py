@@ -9,14 +9,18 @@ import sysconfig
 import venv
 from pathlib import Path
 
+from warm import PACKAGES
+
 _SCRIPTS = {"crvnn": "from crvnn_core.cli import main", "pip": "from pip._internal.cli.main import main"}
 
 
-def throwaway_venv(directory: Path) -> dict[str, str]:
+def throwaway_venv(directory: Path, commands: str = "") -> dict[str, str]:
     """Make a virtual environment in ``directory``; the environment variables to run its commands with.
 
     It sees every package of the running interpreter, crvnn included, but what is installed into it stays
     there. Its pip builds packages with the hatchling that it sees, and asks no index.
+
+    :param commands: a directory with a ``crvnn`` that starts at once (``warm.py``), used in place of its own.
     """
     venv.EnvBuilder(symlinks=os.name != "nt").create(directory)
     paths = {"base": str(directory), "platbase": str(directory)}
@@ -25,7 +29,11 @@ def throwaway_venv(directory: Path) -> dict[str, str]:
     programs = Path(sysconfig.get_path("scripts", vars=paths))
     for name, imported in _SCRIPTS.items():
         _write_program(programs / name, imported)
-    return _environment(directory, programs)
+    environment = _environment(directory, programs)
+    if commands:
+        environment["PATH"] = os.pathsep.join([commands, environment["PATH"]])
+        environment[PACKAGES] = str(own)
+    return environment
 
 
 def _write_program(path: Path, imported: str) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+#: The environment variable with a directory whose packages the command finds besides those of the tests.
+PACKAGES = "CRVNN_TEST_PACKAGES"
 #: The environment variable with a fault that ``induced.py`` causes in the process of the command.
 FAULT = "CRVNN_TEST_FAULT"
 
@@ -171,6 +174,9 @@ def _answer(caller: socket.socket) -> None:
         os.environ.update(environment)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # even where the tests ignore it
         sys.argv = ["crvnn", *arguments]
+        if packages := os.environ.pop(PACKAGES, ""):
+            site.addsitedir(packages)
+            importlib.invalidate_caches()
         if fault := os.environ.pop(FAULT, ""):
             from induced import cause
 

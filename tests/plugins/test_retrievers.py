@@ -40,7 +40,7 @@ def everywhere(exists):
     return torch.ones_like(exists, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 17, 128, 2048])
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 128, 1100])
 @pytest.mark.parametrize("pattern", PATTERNS)
 @EVERY_TWIN
 def test_linear_time_agrees_with_the_dense_twin(name, by, pattern, n):

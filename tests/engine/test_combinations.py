@@ -8,7 +8,7 @@ import torch
 from crvnn_core import assemble, create_plugin_manager, read_catalog, read_spec
 
 SLOTS = ("retriever", "decision", "cell", "halting")
-LENGTHS = (9, 1, 4, 2, 7)
+LENGTHS = (7, 1, 4, 2)
 #: Settings with which a halting has something to do on sequences as short as these.
 SOON = {"fixed-depth": ["model.halting.depth=3"], "threshold": ["model.halting.epsilon=0.3"]}
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -20,15 +23,32 @@ EXAMPLES = int(os.environ.get("CRVNN_FUZZ_EXAMPLES", "20"))
 LONGEST = timedelta(seconds=20)
 
 
-def many(cost: int = 1) -> settings:
-    """Settings for a test whose examples take ``cost`` times as long as those of others."""
-    return settings(
+#: How many examples each test has had in this process.
+COUNTS: Counter[str] = Counter()
+
+
+def many(cost: int = 1) -> Callable[[Any], Any]:
+    """Settings for a test whose examples take ``cost`` times as long as those of others; its examples are counted."""
+    chosen = settings(
         max_examples=max(5, EXAMPLES // cost),
         deadline=LONGEST,
         suppress_health_check=list(HealthCheck),
         derandomize=EXAMPLES < 100,
         database=None,
     )
+
+    def decorate(test: Any) -> Any:
+        inner = test.hypothesis.inner_test
+
+        @functools.wraps(inner)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            COUNTS[inner.__name__] += 1
+            return inner(*args, **kwargs)
+
+        test.hypothesis.inner_test = counted
+        return chosen(test)
+
+    return decorate
 
 
 _PIECES = [

@@ -186,6 +186,10 @@ def save_checkpoint(run: RunDirectory, state: Mapping[str, Any], best: Mapping[s
 
     The last checkpoint is written last: a run that is killed before then repeats the step and saves the best again.
     """
+    if not run.spec.exists():
+        raise CrvnnError(
+            f"{run.path}: the run directory was deleted or moved during training, so nothing is saved to it"
+        )
     if best is not None:
         save_weights(run, best)
         checkpoint.save(run.best, state)

@@ -40,7 +40,7 @@ class Told:
         assert "Traceback" not in text, text
         found = re.search(pattern, text, re.DOTALL)
         assert found, f"{fault}: expected\n{MESSAGES[fault]}\nbut this was said:\n{text}"
-        self.rows[fault] = MESSAGES[fault]
+        self.rows[fault] = text[found.start() :].partition("\n")[0] if found[0].count("\n") == 0 else found[0]
 
     def __str__(self) -> str:
         total = f"{sum(self.kills.values())} kills in all"

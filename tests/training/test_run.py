@@ -87,6 +87,18 @@ def test_saving_the_best_weights_fails_as_a_whole(run, monkeypatch):
     assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()} == before
 
 
+def test_a_run_directory_that_is_deleted_during_training_is_not_made_again(tmp_path):
+    class Deleting(Observer):
+        def stepped(self, step, metrics):
+            shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+    assembly = variant()
+    assembly.observers.append(Deleting())
+    with pytest.raises(CrvnnError, match="the run directory was deleted or moved during training"):
+        train(assembly, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 class Full:
     """A disk that is full once ``fill`` is called: one of the ways to write then fails."""
 

@@ -21,9 +21,11 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/crvnn native --build || echo "(Kernels are optional: everything works without them.)"
 	@touch $@
 
-setup-locked:  ## the same with the exact versions of requirements.lock
+setup-locked:  ## the same with the exact files of requirements.lock (Linux, x86-64, CPython 3.11)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/crvnn native --build || echo "(Kernels are optional: everything works without them.)"
 	@touch $(READY)
 

@@ -1,11 +1,14 @@
-"""Write docs/explanation/licences.md and requirements.lock from the installed packages: licences and exact versions.
+"""Write docs/explanation/licences.md and requirements.lock from the installed packages: licences, versions and hashes.
 
 ``make lock`` runs this in a new environment that has just been set up.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -28,9 +31,13 @@ list is made by `make lock` from what they say of themselves, on Linux with torc
 brings packages of NVIDIA, under NVIDIA's terms. The versions are those of `requirements.lock`.
 
 """
-_LOCK = """# The exact versions that crvnn is developed with: everything that 'make setup' installs, by 'make lock'.
-# 'make setup-locked' installs these. Linux, CPython 3.11; other systems may need other packages besides.
+_LOCK = """# The exact versions that crvnn is developed with, by 'make lock': all that 'make setup' installs but torch,
+# and the SHA-256 of each file. 'make setup-locked' installs these, and refuses any other file. They are for Linux on
+# x86-64 with CPython 3.11; elsewhere use 'make setup'. torch is pinned by constraints.txt, without a hash: its builds
+# for CPUs and GPUs have the same version and different hashes.
 """
+#: Pinned by constraints.txt alone.
+UNHASHED = ("torch",)
 
 
 def dependencies(extras: tuple[str, ...] = ()) -> dict[str, Distribution]:
@@ -98,7 +105,25 @@ def page() -> str:
 
 def lock() -> str:
     """The lock file as text."""
-    return _LOCK + "".join(f"{name}=={_version(p)}\n" for name, p in dependencies(EXTRAS).items())
+    pins = {name: _version(p) for name, p in dependencies(EXTRAS).items() if name not in UNHASHED}
+    found = hashes([f"{name}=={version}" for name, version in pins.items()])
+    lines = [f"{name}=={version} --hash=sha256:{found[name]}\n" for name, version in pins.items()]
+    return _LOCK + "".join(lines)
+
+
+def hashes(pins: list[str]) -> dict[str, str]:
+    """The SHA-256 of the files that pip would install for these pins, by the names of the packages."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--dry-run"]
+    report = subprocess.run(
+        [*command, "--ignore-installed", "--no-deps", "--report", "-", *pins],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    return {
+        canonicalize_name(each["metadata"]["name"]): each["download_info"]["archive_info"]["hashes"]["sha256"]
+        for each in json.loads(report.stdout)["install"]
+    }
 
 
 def _version(package: Distribution) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from collections import Counter
@@ -157,7 +158,7 @@ def test_a_rank_that_dies_or_is_stopped_ends_the_others_with_a_message(
     assert seconds < LIMIT
     assert process.returncode != 0
     assert f"{lost}" in errors or "gets no answer from the store" in errors
-    assert "Traceback" not in errors
+    assert not re.search(r'File "[^"]*crvnn_core', errors)  # torchrun has a traceback of its own
     if launcher == "devices":
         assert "'crvnn train --resume run' goes on from the last checkpoint" in errors
 
@@ -180,7 +181,7 @@ def test_after_a_killed_rank_the_run_goes_on_with_another_number_of_processes(tm
         sets = [part for change in changes for part in ("--set", change)]
         ended(begin("--plugin", PLUGIN, "train", "--resume", "run", *sets, cwd=tmp_path))
     rows = [
-        [row for row in metrics_of(tmp_path / name) if row["kind"] == "step"] for name in ("run", "whole")
+        [row for row in metrics_of(tmp_path / name) if row["kind"] == "train"] for name in ("run", "whole")
     ]
     assert [row["step"] for row in rows[0]] == list(range(1, 41))
     assert [row["loss"] for row in rows[0]] == pytest.approx([row["loss"] for row in rows[1]], abs=1e-5)
@@ -247,11 +248,5 @@ def test_torchrun_starts_the_processes_of_two_nodes(tmp_path):
         for node in range(2)
     ]
     ended(*nodes)
-    assert [row["step"] for row in metrics_of(tmp_path / "run") if row["kind"] == "step"] == [
-        1,
-        2,
-        3,
-        4,
-        5,
-        6,
-    ]
+    steps = [row["step"] for row in metrics_of(tmp_path / "run") if row["kind"] == "train"]
+    assert steps == [1, 2, 3, 4, 5, 6]

@@ -121,6 +121,10 @@ class CrvnnGroup(click.Group):
             ctx.fail(f"No such command '{args[0]}'.{nearest(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with ending_in_order():  # --help asks plug-ins for their commands
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
         with ending_in_order():
             try:

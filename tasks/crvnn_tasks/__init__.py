@@ -77,7 +77,7 @@ def crvnn_models() -> Iterable[TrainedModel]:
         TrainedModel(
             "logic",
             str(here / "logic"),
-            summary="relations of logical sentences, width 128, trained on labels only",
+            summary="relations of logical sentences, width 128, trained without trees",
         ),
     ]
 

@@ -36,9 +36,9 @@ _SPECS = (
     ("logic", "logical inference as in the paper", ("logic",), _GPU),
     (
         "logic-laptop",
-        "logical inference from labels only; gave the model 'logic'",
+        "logical inference without trees; gave the model 'logic'",
         ("logic",),
-        "50 minutes, one CPU core",
+        "40 minutes, one CPU core",
     ),
     ("sst2", "SST2 as in the paper", ("sst", "glove"), _GPU),
     ("sst2-laptop", "SST2, narrow, at most 20 steps", ("sst", "glove-6b"), _LAPTOP),

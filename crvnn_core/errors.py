@@ -46,6 +46,10 @@ class PluginError(CrvnnError):
         self.blamed = tuple(blamed)
 
 
+class LostProcessError(CrvnnError):
+    """Another process of this training has ended, or hangs."""
+
+
 class MissingPluginError(CrvnnError):
     """A run needs plug-in files that are not loaded; it keeps copies of them, ``files``."""
 

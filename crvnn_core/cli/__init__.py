@@ -12,7 +12,15 @@ from typing import Any
 import click
 
 from crvnn_core.cli.session import Session, ending_in_order, plugin_option
-from crvnn_core.errors import FAILURES, CrvnnError, CrvnnWarning, MissingPluginError, PluginError, nearest
+from crvnn_core.errors import (
+    FAILURES,
+    CrvnnError,
+    CrvnnWarning,
+    LostProcessError,
+    MissingPluginError,
+    PluginError,
+    nearest,
+)
 from crvnn_core.host.component import LazyCommand
 from crvnn_core.host.slots import SLOTS
 
@@ -153,6 +161,11 @@ class CrvnnGroup(click.Group):
                 click.echo(f"crvnn: {error}\n(CRVNN_TRACEBACK=1 shows the whole traceback.)", err=True)
             else:
                 click.echo(f"crvnn: {error}", err=True)
+            if isinstance(error, LostProcessError):
+                # torch takes long to end when a process is lost: 22 s on busy cores, in which nothing more is done.
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(2)
             sys.exit(2)
         except OSError as error:  # a path that is too long, a disk that is full: the world's fault, not a bug
             if os.environ.get("CRVNN_TRACEBACK") or not error.errno:

@@ -5,6 +5,7 @@ import re
 import resource
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from calling import run
 from crvnn_core.cli import _COMMANDS, main
 from crvnn_core.cli.session import Session
+from crvnn_core.errors import LostProcessError
 from crvnn_core.host.manager import Host
+from small import options
 
 
 @pytest.mark.parametrize("command", [*_COMMANDS, "demo"])
@@ -144,3 +147,15 @@ def every_command():
             for name in command.list_commands(ctx):
                 inner = command.get_command(ctx, name)
                 waiting.append((f"{path} {name}", inner, click.Context(inner, info_name=name, parent=ctx)))
+
+
+def test_after_a_lost_process_the_command_ends_at_once(monkeypatch):
+    """In order it would take torch many seconds on busy cores."""
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(
+        "crvnn_core.training.seeds.train_seeds", Mock(side_effect=LostProcessError("rank 1 was lost"))
+    )
+    result = run("train", *options(), "--out", "a", code=2)
+    assert ended == [2]
+    assert result.stderr == "crvnn: rank 1 was lost\n"

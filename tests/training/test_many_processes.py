@@ -4,7 +4,9 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 
 import pytest
@@ -119,30 +121,35 @@ ENDLESS = ("training.steps=1000000", "training.save_every=5", "training.evaluate
 
 
 @pytest.mark.parametrize(
-    ("launcher", "processes", "rank", "number"),
+    ("launcher", "processes", "rank", "number", "busy"),
     [
-        ("devices", 3, 1, signal.SIGKILL),
-        ("devices", 2, 0, signal.SIGKILL),
-        ("devices", 3, 2, signal.SIGSTOP),
-        ("devices", 2, 0, signal.SIGSTOP),
-        ("torchrun", 3, 1, signal.SIGKILL),
-        ("torchrun", 3, 0, signal.SIGSTOP),
+        ("devices", 3, 1, signal.SIGKILL, 0),
+        ("devices", 2, 0, signal.SIGKILL, 0),
+        ("devices", 3, 1, signal.SIGKILL, 8),
+        ("devices", 2, 0, signal.SIGKILL, 8),
+        ("devices", 3, 2, signal.SIGSTOP, 0),
+        ("devices", 2, 0, signal.SIGSTOP, 0),
+        ("torchrun", 3, 1, signal.SIGKILL, 0),
+        ("torchrun", 3, 0, signal.SIGSTOP, 0),
     ],
 )
 def test_a_rank_that_dies_or_is_stopped_ends_the_others_with_a_message(
-    tmp_path, launcher, processes, rank, number
+    tmp_path, launcher, processes, rank, number, busy
 ):
+    """Beside so many other programs, which keep the cores busy."""
     if launcher == "torchrun":
         process = torchrun(processes, PLUGIN, "train", *options(*ENDLESS), "--out", "run", cwd=tmp_path)
     else:
         args = options(*ENDLESS, f"training.devices={processes}")
         process = begin("train", *args, "--out", "run", cwd=tmp_path)
-    ranks = []
+    ranks, loops = [], []
     try:
         wait_until((tmp_path / "run" / "checkpoints" / "last.safetensors").exists)
         ranks = children(process) if launcher == "torchrun" else [process.pid, *children(process)]
         assert len(ranks) == processes
         lost, others = ranks[rank], [pid for pid in ranks if pid != ranks[rank]]
+        loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+        time.sleep(2 if busy else 0)
         os.kill(lost, number)
         if lost == process.pid and number == signal.SIGKILL:
             process.wait()
@@ -151,9 +158,13 @@ def test_a_rank_that_dies_or_is_stopped_ends_the_others_with_a_message(
             os.kill(lost, signal.SIGKILL)
         _, errors = process.communicate(timeout=PATIENCE)
     finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
         kill_all(process, ranks)
+    beside = f", {busy} busy programs" if busy else ""
     print(
-        f"\n{launcher}, {processes} processes, rank {rank}, {number.name}: the others ended in {seconds:.1f} s"
+        f"\n{launcher}, {processes} processes, rank {rank}, {number.name}{beside}: the others ended in {seconds:.1f} s"
     )
     assert seconds < LIMIT
     assert process.returncode != 0

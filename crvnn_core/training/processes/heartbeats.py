@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 import torch.distributed
 
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import LostProcessError
 from crvnn_core.training.processes.fabric import Fabric
 
 #: Seconds between two heartbeats.
@@ -39,10 +39,6 @@ _ANSWER = 15.0
 
 _numbers = itertools.count()  # of such contexts: every process enters the same ones
 _beating: weakref.WeakSet[Fabric] = weakref.WeakSet()
-
-
-class LostProcessError(CrvnnError):
-    """Another process of this training has ended, or hangs."""
 
 
 @contextlib.contextmanager

@@ -187,14 +187,20 @@ def measure_here(request: Request) -> Peak:
 
 
 def _too_much(request: Request, model: Model, examples: Sequence[Example], meter: Meter) -> str:
-    """Why a batch is not tried, judging by its longest sequence alone; empty if it is."""
+    """Why a batch is not tried, judging by the tensors of its longest sequence alone; empty if it is.
+
+    The resident set would not do: on a busy machine it has been seen to grow by that of the whole process.
+    """
+    batch = model.batch([max(examples, key=example_length)]).to(request.setup.device)
     meter.begin()
     with _ended_after(request.limit):
-        perform(
-            request.work, model, model.batch([max(examples, key=example_length)]).to(request.setup.device)
-        )
+        if meter.cuda:
+            perform(request.work, model, batch)
+            peak = meter.peak()
+        else:
+            peak = tensor_peak(lambda: perform(request.work, model, batch))
     model.zero_grad()
-    return over_memory(len(examples) * meter.peak(), request.memory)
+    return over_memory(len(examples) * peak, request.memory)
 
 
 def over_memory(wanted: float, allowed: float) -> str:

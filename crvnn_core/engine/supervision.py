@@ -124,10 +124,10 @@ def _may_join(state: State, cohesion: Tensor | None) -> Tensor:
     """Which positions may join their right neighbour [B, N]; the highest cohesion of a sequence always may."""
     if cohesion is None:
         return state.eligible
-    behind = torch.where(
-        state.eligible, _at_places(cohesion, state), -1
-    )  # of each node with its right neighbour
-    before, after = pad(behind, (1, 1), value=-1).unfold(1, 3, 1)[..., ::2].unbind(-1)
+    lowest = torch.iinfo(torch.long).min
+    # Of each node with its right neighbour, with its left one, and of that neighbour with the next:
+    behind = torch.where(state.eligible, _at_places(cohesion, state), lowest)
+    before, after = pad(behind[:, :-1], (1, 0), value=lowest), pad(behind[:, 1:], (0, 1), value=lowest)
     return state.eligible & (behind >= before) & (behind >= after)
 
 
@@ -166,10 +166,10 @@ def _set_levels(levels: Tensor, heights: Tensor, state: State, rows: Tensor) -> 
     heights[batch, right] = height
 
 
-def _at_places(levels: Tensor, state: State) -> Tensor:
-    """The level of each position [B, N]; of START, END and padding that of some token."""
-    places = state.place.clamp(0, levels.shape[1] - 1)
-    return levels.index_select(0, state.batch_index).gather(1, places)
+def _at_places(values: Tensor, state: State) -> Tensor:
+    """The value [B, n] of each position's last token [B, N]; for START, END and padding that of some token."""
+    places = state.place.clamp(0, values.shape[1] - 1)
+    return values.index_select(0, state.batch_index).gather(1, places)
 
 
 def _joins_by_level(levels: Tensor, lengths: Sequence[int]) -> list[Counter[int]]:

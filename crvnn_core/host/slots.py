@@ -125,7 +125,7 @@ _RECORDS = (
         interface="crvnn_core.interfaces:Objective",
         path=("training", "objective"),
         help="Computes the loss that training minimises.",
-        filled_in={"task": "the task that the spec names"},
+        filled_in={"task": "the task that the spec names", "seed": "the seed of the run"},
     ),
     Slot(
         name="optimizer",

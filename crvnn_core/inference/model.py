@@ -15,6 +15,7 @@ from crvnn_core.errors import ContractError
 from crvnn_core.interfaces import Encoder, Encoding, Example
 from crvnn_core.interfaces.encoder import expect_hard_inference as expect_hard_inference
 from crvnn_core.interfaces.encoder import expect_tree_supervision as expect_tree_supervision
+from crvnn_core.interfaces.encoder import limits_on_trees
 from crvnn_core.precision import at_least_float32
 from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Tokens, Vocabulary, collate, collate_trees
 from crvnn_core.trees import Tree
@@ -218,11 +219,11 @@ class Model(nn.Module):
         :param cohesion: limits the trees; for each column of sequences [B, n], as ``Encoder.sample`` takes it.
         """
         expect_tree_supervision(self.encoder)
-        limits = [()] * len(batch.sequences) if cohesion is None else [(limit,) for limit in cohesion]
+        limits = limits_on_trees(cohesion, len(batch.sequences))
         try:
             with evaluating(self):
                 encodings = tuple(
-                    self.encoder.sample(self._vectors(tokens), tokens.mask, noise, *limit)
+                    self.encoder.sample(self._vectors(tokens), tokens.mask, noise, **limit)
                     for tokens, limit in zip(batch.sequences, limits, strict=True)
                 )
                 self._expect(encodings, "levels")

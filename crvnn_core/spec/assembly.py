@@ -162,7 +162,7 @@ def _optimizer(spec: RunSpec, catalog: Catalog, params: Sequence[Parameter]) -> 
 
 def _objective(spec: RunSpec, catalog: Catalog, task: Task, model: Model) -> Objective:
     part = spec.training.objective
-    objective: Objective = build_part(catalog, "objective", part, task=task)
+    objective: Objective = build_part(catalog, "objective", part, task=task, seed=spec.seed)
     try:
         objective.expect(model)
     except CrvnnError as error:

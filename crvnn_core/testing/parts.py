@@ -174,7 +174,7 @@ class PlainEncoder(Encoder):
 
 def everything(width: int) -> dict[str, Any]:
     """All that a component of any slot may ask for by name."""
-    filled_in = {"width": width, "params": [nn.Parameter(torch.zeros(1))], "task": LetterTask()}
+    filled_in = {"width": width, "params": [nn.Parameter(torch.zeros(1))], "task": LetterTask(), "seed": 0}
     return {**filled_in, **encoder_arguments(width)}
 
 

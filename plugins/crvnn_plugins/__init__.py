@@ -198,7 +198,7 @@ def crvnn_objectives() -> Iterable[Component]:
     return [
         Component("labels", f"{here}:Labels", summary="cross-entropy of the labels", default=True),
         Component(
-            "self-training", f"{here}:SelfTraining", summary="labels only: the best of several sampled trees"
+            "self-training", f"{here}:SelfTraining", summary="no gold trees: the best of several sampled ones"
         ),
         Component(
             "gold-trees", f"{here}:GoldTrees", summary="labels, and decisions supervised on gold trees"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -95,8 +96,9 @@ class SelfTraining(AlongTrees):
     :param weighting: by what decisions are multiplied beside their weight: ``equal`` for nothing, ``advantage`` for how
         much more likely the label is along the chosen tree than along the mean one: the difference of their log
         probabilities. Labels that are likely along any tree then say little about structure.
-    :param substitution: sample only trees in which spans that are whole sequences elsewhere in the training data are
-        constituents, as far as these spans do not overlap. It looks at the texts of the training split, never at trees.
+    :param substitution: sample only trees in which spans that are whole sequences elsewhere in the training split are
+        constituents, as far as these spans do not cross: of those that do, tokens that more of them hold together join
+        first. Where training data is made anew for each epoch, the split is that of the first.
     """
 
     @check_ranges
@@ -109,13 +111,23 @@ class SelfTraining(AlongTrees):
         decisions: Weight = 1.0,
         weighting: Literal["equal", "advantage"] = "equal",
         substitution: bool = False,
+        seed: int = 0,
     ) -> None:
         super().__init__(decisions)
-        self.task, self.substitution = task, substitution
+        self.task, self.seed, self.substitution = task, seed, substitution
         self._whole: WholeSequences | None = None  # read when the first batch comes
         if weighting not in ("equal", "advantage"):
             raise ValueError(f"weighting must be 'equal' or 'advantage', not {weighting!r}")
         self.samples, self.noise, self.confidence, self.weighting = samples, noise, confidence, weighting
+
+    def expect(self, model: Model) -> None:
+        super().expect(model)
+        if self.substitution and "cohesion" not in inspect.signature(model.encoder.sample).parameters:
+            name = type(model.encoder).__name__
+            raise CrvnnError(
+                f"the encoder {name} cannot limit the trees that it samples: with 'substitution' its 'sample' has to "
+                "take 'cohesion'"
+            )
 
     def loss(
         self, model: Model, forward: Callable[..., Output], batch: Batch, examples: Sequence[Example]
@@ -137,7 +149,7 @@ class SelfTraining(AlongTrees):
         if not self.substitution:
             return None
         if self._whole is None:
-            examples = split_examples(self.task, self.task.splits[0], 0)
+            examples = split_examples(self.task, self.task.splits[0], self.seed)
             self._whole = WholeSequences(examples, model.vocabulary)
         return [self._whole.cohesion(tokens).repeat(self.samples, 1) for tokens in batch.sequences]
 

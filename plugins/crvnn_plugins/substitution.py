@@ -2,6 +2,7 @@
 
 Spans are compared by hashes modulo 2^64. With F_j = sum of v(token_k) P^k over k < j, that of the tokens i, ..., j - 1
 is (F_j - F_i) P^-i: one cumulative sum for all spans of a sequence. Whole numbers of 64 bits wrap around, as is wanted.
+Equal hashes are taken for equal spans without comparing their tokens.
 """
 
 from __future__ import annotations
@@ -26,26 +27,31 @@ class WholeSequences:
         sequences = {sequence for example in examples for sequence in example.sequences if len(sequence) > 1}
         by_length: dict[int, list[Sequence[str]]] = {}
         for sequence in sequences:
-            by_length.setdefault(len(sequence), []).append(sequence)
-        #: The hashes of all sequences of each length, sorted.
+            if all(token in vocabulary for token in sequence):  # unknown tokens are not all the same
+                by_length.setdefault(len(sequence), []).append(sequence)
+        #: The hashes of all sequences of each length, from short to long.
         self._hashes = {
-            length: torch.cat([*_whole(found, vocabulary)]).sort().values
-            for length, found in sorted(by_length.items())
+            length: torch.cat([*_whole(found, vocabulary)]) for length, found in sorted(by_length.items())
         }
+        self._device = torch.device("cpu")  # where the hashes are
 
     def cohesion(self, tokens: Tokens) -> Tensor:
-        """How many spans that are whole sequences hold each token and its right neighbour together [B, n]."""
+        """How many spans that are whole sequences hold each token and its right neighbour together [B, n].
+
+        The time grows with the number of different lengths of sequences.
+        """
+        if self._device != tokens.ids.device:
+            self._device = tokens.ids.device
+            self._hashes = {length: hashes.to(self._device) for length, hashes in self._hashes.items()}
         sums = _sums(tokens.ids)
         n = tokens.ids.shape[1]
         inverse = _powers(_INVERSE, n, sums.device)
-        change = torch.zeros_like(sums)  # from one token to the next
+        change = torch.zeros_like(sums)  # 1 where a span begins, -1 at its last token; added up below
         for length, hashes in self._hashes.items():
             if length > n:
                 break
             spans = (sums[:, length:] - sums[:, :-length]) * inverse[: n - length + 1]
-            found = torch.isin(
-                spans, hashes.to(sums.device)
-            ).long()  # [B, n - length + 1], by their beginnings
+            found = torch.isin(spans, hashes).long()  # [B, n - length + 1], by their beginnings
             change[:, : n - length + 1] += found
             change[:, length - 1 : n] -= found
         return change.cumsum(1)[:, :n]

@@ -157,7 +157,12 @@ def test_tokens_with_more_cohesion_than_around_them_become_constituents(batch, m
 def test_cohesion_that_is_the_same_everywhere_changes_nothing(batch):
     _, inputs, mask = batch
     engine = engine_of()
-    for limits in ((), (torch.zeros(mask.shape, dtype=torch.long),), (torch.full(mask.shape, 3),)):
+    for limits in (
+        (),
+        (torch.zeros(mask.shape, dtype=torch.long),),
+        (torch.full(mask.shape, 3),),
+        (torch.full(mask.shape, -3),),
+    ):
         torch.manual_seed(0)
         levels = engine.sample(inputs, mask, 5.0, *limits).levels
         if not limits:

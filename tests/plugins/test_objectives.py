@@ -229,6 +229,52 @@ def test_with_substitution_spans_that_are_whole_sequences_elsewhere_are_constitu
     assert len({tuple(levels.tolist()) for levels in drawn}) > 2
 
 
+class NestedPairs(LetterTask):
+    """Pairs of texts of different lengths; with the seed 7, texts that occur in others."""
+
+    arity = 2
+
+    def examples(self, split, seed):
+        texts = ["a b", "d a b", "c d a b c"] if seed == 7 else ["a c"]
+        for number, (one, two) in enumerate(zip(texts, texts[::-1], strict=True)):
+            yield Example((tuple(one.split()), tuple(two.split())), number % 2)
+
+
+def test_with_substitution_both_sequences_of_a_pair_keep_the_spans_of_the_seed_of_the_run():
+    task = NestedPairs()
+    model, _, _ = setting(task)
+    examples = list(task.examples("train", 7))
+    batch = collate(examples, model.vocabulary)
+
+    def kept(seed_of_run, seed):
+        objective = SelfTraining(task, samples=2, noise=8.0, substitution=True, seed=seed_of_run)
+        _, (first, second) = loss_and_levels(objective, model, batch, examples, seed)
+        long = examples[2].sequences[0]
+        found = [tree_along(levels.tolist(), long).spans() for levels in (first[2], second[0])]
+        return all({(1, 4), (2, 4)} <= spans for spans in found)
+
+    assert all(kept(7, seed) for seed in range(10))
+    assert not all(kept(0, seed) for seed in range(10))
+
+
+def test_an_encoder_that_cannot_limit_its_trees_is_refused_with_substitution():
+    class Old(Recursion):
+        def sample(self, inputs, mask, noise):
+            return super().sample(inputs, mask, noise)
+
+    model, _, _ = setting()
+    model.encoder = Old(WIDTH, **plain_parts(WIDTH))
+    SelfTraining(TASK).expect(model)
+    with pytest.raises(CrvnnError, match="the encoder Old cannot limit the trees that it samples"):
+        SelfTraining(TASK, substitution=True).expect(model)
+
+
+def test_cohesion_for_another_number_of_sequences_is_refused():
+    model, batch, _ = setting(PairTask())
+    with pytest.raises(CrvnnError, match="cohesion is for 1 columns of sequences, and the batch has 2"):
+        model.sample(batch, 1.0, [torch.zeros_like(batch.sequences[0].ids)])
+
+
 def test_substitution_resumes_to_the_same_bits(tmp_path):
     sets = (*SELF_TRAINING, "training.objective.substitution=true")
     train(variant(*sets), tmp_path / "whole")

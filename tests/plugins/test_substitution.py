@@ -9,9 +9,9 @@ from crvnn_core.training.data import Vocabulary
 from crvnn_plugins.substitution import WholeSequences
 
 SEQUENCES = st.lists(
-    st.lists(st.sampled_from("abc"), min_size=1, max_size=9).map(tuple), min_size=1, max_size=8
+    st.lists(st.sampled_from("abxy"), min_size=1, max_size=9).map(tuple), min_size=1, max_size=8
 )
-VOCABULARY = Vocabulary("ab")  # c is unknown
+VOCABULARY = Vocabulary("ab")  # x and y are unknown
 
 
 def whole_sequences(sequences):
@@ -22,7 +22,7 @@ def cohesion_slowly(sequence, known):
     cohesion = [0] * len(sequence)
     for start in range(len(sequence)):
         for end in range(start + 2, len(sequence) + 1):
-            if sequence[start:end] in known:
+            if sequence[start:end] in known and set(sequence[start:end]) <= {"a", "b"}:
                 for place in range(start, end - 1):
                     cohesion[place] += 1
     return cohesion

@@ -8,6 +8,7 @@ from crvnn_core import Objective
 #: Settings away from the defaults: the component's name, and what is set.
 VARIANTS = [
     ("self-training", ("samples=1", "confidence=0.0", "decisions=0.0")),
+    ("self-training", ("substitution=true",)),
 ]
 
 

@@ -58,13 +58,15 @@ def check_encoder_samples_within_the_cohesion(component: Component) -> None:
     if (setting := _setting(component)) is None:
         return
     encoder, inputs, mask = setting
-    cohesion = torch.zeros_like(mask, dtype=torch.long)
-    cohesion[:, 1::2] = 1  # of the second token with the third, the fourth with the fifth, ...
-    levels = encoder.sample(inputs, mask, 2.0, cohesion).levels
-    for row, n in enumerate(mask.sum(1).tolist()):
-        pairs = {(start, start + 2) for start in range(1, n - 1, 2)}
-        found = tree_along(levels[row].tolist(), ["token"] * n).spans()
-        assert pairs <= found, f"sequence {row}: tokens {sorted(pairs - found)} are no constituents"
+    nested = torch.arange(mask.shape[1]).expand_as(mask)  # each token holds on to all behind it
+    pairs = nested % 2  # the second token to the third, the fourth to the fifth, ...
+    for cohesion in (nested, pairs):
+        levels = encoder.sample(inputs, mask, 2.0, cohesion=cohesion).levels
+        for row, n in enumerate(mask.sum(1).tolist()):
+            starts = range(1, n - 1, 2)
+            kept = {(start, start + 2 if cohesion is pairs else n) for start in starts}
+            found = tree_along(levels[row].tolist(), ["token"] * n).spans()
+            assert kept <= found, f"sequence {row}: tokens {sorted(kept - found)} are no constituents"
 
 
 def check_encoder_supervises_its_decisions(component: Component) -> None:

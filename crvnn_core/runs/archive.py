@@ -63,7 +63,8 @@ def unpack(archive: Path, name: str, target: Path) -> None:
                     with packed.open(info) as source, place.open("wb") as file:
                         shutil.copyfileobj(source, file, 1 << 20)
                 _rename(Path(temporary, "run"), target)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        # ValueError: a name that is no UTF-8, though the archive says so
         raise CrvnnError(f"{name}: this is not a zip file, or it is damaged: {error}") from None
     except OSError as error:
         raise CrvnnError(f"{name} cannot be unpacked into {target.parent}: {error}") from error

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core import load
+from crvnn_core import CrvnnError, load
 from crvnn_core.cli import main
+from crvnn_core.files import open_text
 from crvnn_core.runs.archive import unpack
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
@@ -126,6 +127,26 @@ def test_archives_of_runs(place, names, data):
     path.write_bytes(data.draw(st.one_of(st.just(file.getvalue()), damaged(file.getvalue()))))
     only_our_errors(place, unpack, path, "run.zip", target)
     shutil.rmtree(target, ignore_errors=True)
+
+
+def test_an_archive_that_is_damaged_within_a_file_leaves_nothing(tmp_path):
+    path = tmp_path / "run.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("spec.toml", "content")
+    path.write_bytes(path.read_bytes().replace(b"content", b"CONTENT"))
+    only_our_errors(tmp_path, unpack, path, "run.zip", tmp_path / "unpacked")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_archive_with_a_name_that_is_no_utf8_is_refused(tmp_path):
+    path = tmp_path / "run.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("é/spec.toml", "content")
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff"))
+    with pytest.raises(CrvnnError, match=r"run\.zip: this is not a zip file, or it is damaged"):
+        unpack(path, "run.zip", tmp_path / "unpacked")
+    with pytest.raises(CrvnnError, match=r"run\.zip"), open_text(path) as file:
+        list(file)
 
 
 # Not completion, which asks the shell for its version.

@@ -147,6 +147,15 @@ _watched: list[tuple[Path, list[str]]] = []
 _installed = False
 
 
+#: Where these events have the number of the open directory that their path is relative to, as shutil.rmtree uses it.
+_DIRECTORIES = {"os.mkdir": 2, "os.remove": 1, "os.rmdir": 1, "os.chmod": 2, "os.rename": 2}
+
+
+def _directory_of(event: str, args: tuple[object, ...]) -> str:
+    number = args[_DIRECTORIES[event]] if event in _DIRECTORIES else -1
+    return os.readlink(f"/proc/self/fd/{number}") if isinstance(number, int) and number >= 0 else ""
+
+
 def _audit(event: str, args: tuple[object, ...]) -> None:
     if not _watched:
         return
@@ -159,7 +168,7 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
         and bool(args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
     )
     if (writes or event in _CHANGES) and isinstance(args[0], (str, bytes, os.PathLike)):
-        path = Path(os.fsdecode(args[0])).absolute()
+        path = Path(_directory_of(event, args), os.fsdecode(args[0])).absolute()
         inside = path.is_relative_to(directory) or path == Path(os.devnull) or "__pycache__" in path.parts
         if not inside:
             found.append(f"{event} {path}")
@@ -178,7 +187,7 @@ def watched(directory: Path) -> Iterator[None]:
         yield
     finally:
         _watched.pop()
-    assert not found
+    assert not found, found
 
 
 def only_our_errors(directory: Path, work: object, *args: object) -> None:

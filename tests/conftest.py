@@ -4,6 +4,9 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; threads would only fight
 
+import signal
+import threading
+
 import pytest
 import torch
 from hypothesis import settings
@@ -15,6 +18,13 @@ from crvnn_core.kernels import in_use, without
 from warm import warm_command
 
 torch.set_num_threads(1)
+
+# A shell starts background jobs with SIGINT ignored, which tests send and processes inherit.
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A reader of the tutorial has a package of their own installed here. It must not make our tests fail.
 _everyone = host._installed

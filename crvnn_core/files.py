@@ -142,11 +142,8 @@ def replacing(path: Path) -> Iterator[Path]:
             directory = Path(tempfile.gettempdir()) if into else target.parent
             _remove_orphans(directory, target.name)
             temporary, lock = _created(directory, target.name, created)
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-        ) as error:  # RuntimeError: links in a circle; ValueError: NUL
+        # RuntimeError: links in a circle; ValueError: NUL.
+        except (OSError, RuntimeError, ValueError) as error:
             raise CrvnnError(f"{path} cannot be written: {error}") from error
         yield temporary
         if into:

@@ -16,7 +16,6 @@ MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglo
 #: Modules that are longer or shorter than usual, and why.
 EXCEPTIONS = {
     "crvnn_core/trees/formats/nested.py": "a format is a module, and this one is that short",
-    "crvnn_core/training/processes/fabric.py": "imports, after a check that must come before them",
     "crvnn_core/precision.py": "four functions that engine and parts share",
     "plugins/crvnn_report/sections/differences.py": "a section is a module, and this one is that short",
 }

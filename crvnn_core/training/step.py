@@ -20,8 +20,8 @@ from crvnn_core.interfaces import Example, Objective
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training.data import example_length
 from crvnn_core.training.memory import free_memory, out_of_memory, padded_size, within_budget
-from crvnn_core.training.processes.devices import remark_on_busy_cores, summed
-from crvnn_core.training.processes.fabric import Fabric
+from crvnn_core.training.processes.devices import remark_on_busy_cores
+from crvnn_core.training.processes.fabric import Fabric, summed
 from crvnn_core.training.progress import Position
 
 _WIDER = {"16-mixed": "32", "bf16-mixed": "32", "32-true": "64"}  # from Fabric's names to those of specs

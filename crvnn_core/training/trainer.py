@@ -22,8 +22,8 @@ from crvnn_core.training import checkpoint
 from crvnn_core.training.data import epoch_batches, evenly_spaced, example_length, split_examples
 from crvnn_core.training.evaluation import Result, evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
-from crvnn_core.training.processes.devices import launched, read_by_first, summed
-from crvnn_core.training.processes.fabric import Fabric
+from crvnn_core.training.processes.devices import launched
+from crvnn_core.training.processes.fabric import Fabric, read_by_first, summed
 from crvnn_core.training.processes.heartbeats import heartbeats
 from crvnn_core.training.processes.signals import Interruption
 from crvnn_core.training.progress import Position

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from crvnn_core.delays import telling_of_delay
 from crvnn_core.errors import CrvnnError
@@ -140,20 +138,3 @@ def remark_on_busy_cores() -> str:
         f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one. "
         "Interrupt it and resume with --set training.threads=1 to be faster."
     )
-
-
-def summed(fabric: Fabric, tensor: Tensor) -> Tensor:
-    """A tensor summed over all processes."""
-    if fabric.world_size == 1:
-        return tensor
-    total = fabric.all_reduce(tensor, reduce_op="sum")
-    assert isinstance(total, Tensor)
-    return total
-
-
-def read_by_first(fabric: Fabric, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What the first process reads from its disk, in every process."""
-    if fabric.world_size == 1:
-        return read()
-    found: dict[str, Any] = fabric.broadcast(read() if fabric.is_global_zero else {})
-    return found

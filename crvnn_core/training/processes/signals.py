@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from crvnn_core.training.processes.fabric import Fabric
+from crvnn_core.training.processes.fabric import Fabric, summed
 
 #: Seconds that a second SIGINT or SIGTERM leaves for closing files and telling observers.
 GRACE = 5.0
@@ -27,9 +27,7 @@ class Interruption:
     def in_any_process(self, fabric: Fabric) -> bool:
         """Whether any of the processes was interrupted: all of them must take the same number of steps."""
         if fabric.world_size > 1:
-            mine = torch.tensor(float(self.requested), device=fabric.device)
-            requests = fabric.all_reduce(mine, reduce_op="sum")
-            assert isinstance(requests, torch.Tensor)
+            requests = summed(fabric, torch.tensor(float(self.requested), device=fabric.device))
             self.requested = bool(requests > 0)
         return self.requested
 

@@ -113,6 +113,47 @@ def test_window_scores_agree_with_torch(kind, transition, line, width, window, s
 
 
 @needs_kernels
+@pytest.mark.parametrize("transition", [0, 3])
+@pytest.mark.parametrize("used", ["all", "left alone", "scores alone"])
+@some
+@given(lines(30), st.integers(0, 7), st.integers(0, 99))
+def test_scores_of_sequences_without_a_gradient_agree_with_torch(transition, used, line, which, seed):
+    """Saturated decisions pass no gradient on to the scores of some sequences, or of all."""
+    exists, mask = line
+    learning = torch.tensor([[bool(which >> b & 1)] for b in range(len(exists))])
+    torch.manual_seed(seed)
+    scorer = WindowScorer(5, 5, transition)
+    twin = doubled(scorer)
+
+    def scoring(scorer, find):
+        def run(v, e, g):
+            near = find(e, mask)
+            scores, left = scorer(v, near, g) * learning, near.left(v)
+            return {"all": (scores, left), "left alone": left, "scores alone": scores}[used]
+
+        return run
+
+    assert_twins(
+        scoring(scorer, by_kernels),
+        scoring(twin, AdhocDense()),
+        (numbers((*exists.shape, 5), seed + 1), exists, numbers(exists.shape, seed, torch.rand)),
+        (scorer, twin),
+    )
+
+
+@needs_kernels
+def test_weights_have_gradients_of_zero_where_no_score_has_one():
+    """Not none: an optimizer leaves out weights without a gradient, and with them their decay and momentum."""
+    scorer, vectors = WindowScorer(5), torch.randn(1, 4, 5, requires_grad=True)
+    near = everything(4)
+    scores = scorer(vectors, near, torch.zeros(1, 4))
+    (near.left(vectors).sum() + 0 * scores.sum()).backward()
+    for name, weight in scorer.named_parameters():
+        assert weight.grad is not None, name
+        assert not weight.grad.any(), name
+
+
+@needs_kernels
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(0,), (1,), (2, 3), (17,), (100,), (769,), (2, 1000), (1537,)])
 def test_parents_of_the_gated_cell_agree_with_torch(kind, shape):

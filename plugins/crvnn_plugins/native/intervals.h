@@ -226,6 +226,29 @@ inline Tensor neighbours(const Tensor& values, const Tensor& exists, const Tenso
   return result;
 }
 
+// The backward pass of neighbours: returns the gradients of values and of existence.
+inline std::tuple<Tensor, Tensor> neighbours_backward(const Tensor& gradient, const Tensor& values, const Tensor& exists,
+                                                      const Tensor& bounds, const Tensor& fractions,
+                                                      std::int64_t side) {
+  const std::int64_t batch = values.size(0), n = values.size(1), d = channels(values);
+  const Tensor of_values = at::zeros_like(values), of_exists = at::empty_like(exists);
+  std::vector<ExistenceGradients> partial(batch, ExistenceGradients(n, (d + CHANNELS - 1) / CHANNELS));
+  const auto work = [&](std::int64_t row, std::int64_t group, std::int64_t channel, std::int64_t width) {
+    const Intervals intervals(exists, bounds, fractions, row);
+    const std::int64_t start = row * n * d + channel;
+    const Read of{data(gradient) + start, d}, from{data(values) + start, d};
+    const Write to{mutable_data(of_values) + start, d};
+    ExistenceGradients& sums = partial[row];
+    side == LEFT
+        ? neighbour_backward<LEFT>(intervals, of, from, to, sums.exists(group), sums.fraction(group, LEFT), width)
+        : neighbour_backward<RIGHT>(intervals, of, from, to, sums.exists(group), sums.fraction(group, RIGHT), width);
+  };
+  over_channel_groups(batch, n, d, 2, work, [&](std::int64_t row) {
+    partial[row].reduce(Intervals(exists, bounds, fractions, row), mutable_data(of_exists) + n * row);
+  });
+  return {of_values, of_exists};
+}
+
 struct Neighbours : torch::autograd::Function<Neighbours> {
   static Tensor forward(AutogradContext* context, const Tensor& values, const Tensor& exists, const Tensor& bounds,
                         const Tensor& fractions, std::int64_t side) {
@@ -238,24 +261,8 @@ struct Neighbours : torch::autograd::Function<Neighbours> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = saved_tensors(context, gradients);
     at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor &values = saved[0], &exists = saved[1];
-    const Tensor gradient = gradients[0].contiguous();
-    const std::int64_t batch = values.size(0), n = values.size(1), d = channels(values);
-    const bool left = context->saved_data["side"].toInt() == LEFT;
-    const Tensor of_values = at::zeros_like(values), of_exists = at::empty_like(exists);
-    std::vector<ExistenceGradients> partial(batch, ExistenceGradients(n, (d + CHANNELS - 1) / CHANNELS));
-    const auto work = [&](std::int64_t row, std::int64_t group, std::int64_t channel, std::int64_t width) {
-      const Intervals intervals(exists, saved[2], saved[3], row);
-      const std::int64_t start = row * n * d + channel;
-      const Read of{data(gradient) + start, d}, from{data(values) + start, d};
-      const Write to{mutable_data(of_values) + start, d};
-      ExistenceGradients& sums = partial[row];
-      left ? neighbour_backward<LEFT>(intervals, of, from, to, sums.exists(group), sums.fraction(group, LEFT), width)
-           : neighbour_backward<RIGHT>(intervals, of, from, to, sums.exists(group), sums.fraction(group, RIGHT), width);
-    };
-    over_channel_groups(batch, n, d, 2, work, [&](std::int64_t row) {
-      partial[row].reduce(Intervals(exists, saved[2], saved[3], row), mutable_data(of_exists) + n * row);
-    });
+    const auto [of_values, of_exists] = neighbours_backward(gradients[0].contiguous(), saved[0], saved[1], saved[2],
+                                                            saved[3], context->saved_data["side"].toInt());
     return {of_values, of_exists, Tensor(), Tensor(), Tensor()};
   }
 };

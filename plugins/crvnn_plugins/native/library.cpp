@@ -2,7 +2,7 @@
 
 #include "gated.h"
 #include "modulation.h"
-#include "scoring.h"
+#include "interval_scores.h"
 #include "transition.h"
 #include "windows.h"
 

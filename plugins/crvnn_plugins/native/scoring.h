@@ -11,8 +11,6 @@
 #include <crvnn/common.h>
 #include <crvnn/weights.h>
 
-#include "windows.h"
-
 namespace crvnn {
 
 // The features of positions with left(c) = 1 and left(c) = 0 [f]; undefined if the scorer has none.
@@ -218,77 +216,6 @@ inline Tensor window_scores(const Tensor& windows, const Tensor& left_c, const T
     return ScoreWindows::apply(windows, left_c, at::TensorList(shared->shared), shared, kind);
   }
   return score_windows(windows, left_c, weights, kind).scores;
-}
-
-// The same from values [B, n, d]: their windows, the largest tensor of a step, are recomputed in the backward pass, which
-// is faster than keeping them in memory. Returns scores [B, n] and left(values) [B, n, d], which the cell needs as well.
-struct IntervalScores : torch::autograd::Function<IntervalScores> {
-  static variable_list forward(AutogradContext* context, const Tensor& values, const Tensor& exists,
-                               const Tensor& bounds, const Tensor& fractions, std::int64_t reach, const Tensor& left_c,
-                               at::TensorList weights, const c10::intrusive_ptr<SharedWeights>& shared,
-                               std::int64_t kind) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    const auto [windows_, left] = windows(values, exists, bounds, fractions, reach);
-    const Scored result = score_windows(windows_, left_c, weights, kind);
-    variable_list saved{values, exists, bounds, fractions, left_c, weights[0], weights[2], result.mixed, result.slope};
-    saved.insert(saved.end(), weights.begin() + 4, weights.end());  // features, so that autograd detects changes in place
-    context->save_for_backward(saved);
-    context->saved_data["weights"] = c10::IValue::make_capsule(shared);
-    context->saved_data["reach"] = reach;
-    context->saved_data["kind"] = kind;
-    context->saved_data["checkpointing"] = is_checkpointing();
-    context->set_materialize_grads(false);
-    return {result.scores, left};
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = saved_tensors(context, gradients);
-    at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor &values = saved[0], &exists = saved[1], &bounds = saved[2], &fractions = saved[3], &left_c = saved[4];
-    const std::int64_t reach = context->saved_data["reach"].toInt();
-    const StepGradients step(context, 5);
-    variable_list of_inputs(4 + 1 + 1 + step.weights() + 2);
-    if (!gradients[0].defined()) {  // the loss does not depend on the scores
-      const Tensor windows_ = std::get<0>(windows(values, exists, bounds, fractions, reach));
-      std::tie(of_inputs[0], of_inputs[1]) =
-          windows_backward(windows_, exists, bounds, fractions, reach, at::zeros_like(windows_), gradients[1]);
-      return of_inputs;
-    }
-    DeferredGradients& weights = *step;
-    const bool checkpointing = context->saved_data["checkpointing"].toBool();
-    const variable_list appended = weights.append(left_c.numel(), checkpointing);
-    const Tensor &of_mixed = appended[0], windows_ = appended[1].view({left_c.size(0), left_c.size(1), -1});
-    make_windows(values, exists, bounds, fractions, reach, windows_, Tensor());
-    const Factor by_mixed = step.factor(0, saved[5].narrow(1, 0, windows_.size(-1)));
-    const ScoreGradients of =
-        score_windows_backward(gradients[0].contiguous(), windows_, left_c, by_mixed, saved[6], saved[7], saved[8],
-                               context->saved_data["kind"].toInt(), of_mixed, weights, checkpointing);
-    std::tie(of_inputs[0], of_inputs[1]) =
-        windows_backward(windows_, exists, bounds, fractions, reach, of.windows, gradients[1]);
-    of_inputs[5] = of.left_c;
-    if (checkpointing) weights.flush(false);
-    return of_inputs;
-  }
-};
-
-// The operator of IntervalScores.
-inline std::tuple<Tensor, Tensor> interval_scores(const Tensor& values, const Tensor& exists, const Tensor& bounds,
-                                                  const Tensor& fractions, std::int64_t reach, const Tensor& left_c,
-                                                  const Tensor& weight, const Tensor& bias, const Tensor& score,
-                                                  const Tensor& score_bias, const std::optional<Tensor>& composed,
-                                                  const std::optional<Tensor>& untouched, std::int64_t kind) {
-  const variable_list weights = weight_list(weight, bias, score, score_bias, composed, untouched);
-  check_window(values, exists, reach);
-  check_shape(left_c, exists);
-  check_window_width((2 * reach + 1) * values.size(2), weights);
-  if (recording({values, exists, left_c}, weights)) {
-    const auto shared = shared_weights<ScorerGradients>(weights);
-    const variable_list results = IntervalScores::apply(values, exists, bounds, fractions, reach, left_c,
-                                                        at::TensorList(shared->shared), shared, kind);
-    return {results[0], results[1]};
-  }
-  const auto [windows_, left] = windows(values, exists, bounds, fractions, reach);
-  return {score_windows(windows_, left_c, weights, kind).scores, left};
 }
 
 }  // namespace crvnn

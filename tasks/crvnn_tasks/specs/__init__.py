@@ -20,7 +20,12 @@ _SPECS = (
         "a minute, one CPU core",
     ),
     ("listops", "ListOps as in the paper", ("listops",), _GPU),
-    ("listops-laptop", "ListOps from labels only; gave the model 'listops'", (), "1 to 2.5 hours, one CPU core"),
+    (
+        "listops-laptop",
+        "ListOps from labels only; gave the model 'listops'",
+        (),
+        "1 to 2.5 hours, one CPU core",
+    ),
     (
         "listops-guided",
         "second stage of the model 'listops-guided'; needs training.start",

@@ -26,7 +26,7 @@ def crvnn_specs() -> Iterable[NamedSpec]:
         NamedSpec(
             "listops-small",
             str(here / "listops-small.toml"),
-            summary="ListOps of at most 10 tokens; the laptop budget of 'crvnn reproduce'",
+            summary="ListOps of at most 20 tokens; the laptop budget of 'crvnn reproduce'",
             duration=duration,
         ),
         NamedSpec(

@@ -112,8 +112,9 @@ def resolve(
         for tables, stage in zip(stages, laid, strict=True):
             fill_in_inner(catalog, stage, own)
             found += _stage(catalog, tables, stage, reader.problems)
-            unused = unused_parts(catalog, stage, [*layers, *tables])
-            reader.problems += [problem for problem in unused if problem not in reader.problems]
+            if any("model" in data for data, _, _ in tables):  # else its parts are those of the spec
+                unused = unused_parts(catalog, stage, [*layers, *tables])
+                reader.problems += [problem for problem in unused if problem not in reader.problems]
     if reader.problems or spec is None:
         raise SpecError(reader.problems)
     return attrs.evolve(spec, stages=tuple(found))

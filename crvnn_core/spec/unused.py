@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -31,7 +32,9 @@ def unused_parts(
         if asked is None:
             return []
         taken |= asked
-    ranks = {origin.label: rank for rank, (_, _, origin) in enumerate(layers, 1)}
+    ranks: dict[str, int] = {}
+    for rank, (_, _, origin) in enumerate(layers, 1):
+        ranks.setdefault(origin.label, rank)  # a stage has the label of the file that it stands in
     named = _rank(layered.origin(("model", "encoder", "name")), ranks)
     problems = []
     for slot in ENCODER_PARTS:
@@ -88,4 +91,4 @@ def _is_the_users(place: Origin) -> bool:
 
 def _rank(place: Origin, ranks: dict[str, int]) -> int:
     """The layer that a value comes from; all options of the command line are one layer, on top."""
-    return len(ranks) + 1 if place.is_option else ranks.get(place.label, 0)
+    return sys.maxsize if place.is_option else ranks.get(place.label, 0)

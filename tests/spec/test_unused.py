@@ -38,6 +38,13 @@ def test_another_encoder_on_top_of_a_spec_is_allowed_and_what_it_ignores_is_said
     assert len(caught) == 1
 
 
+def test_another_encoder_on_top_of_a_spec_with_stages_is_allowed_and_said_once(catalog, spec_file):
+    path = spec_file('[model]\ncell = "gru"\n\n[[stages]]\nname = "one"\n\n[[stages]]\nname = "two"\n')
+    with pytest.warns(CrvnnWarning, match=r"\[model\.cell\]: this has no effect") as caught:
+        assert len(read_spec(catalog, path, parts={"encoder": "lstm"}).stages) == 2
+    assert len(caught) == 1
+
+
 def test_a_preset_of_the_command_line_that_has_no_effect_is_said(catalog):
     with pytest.warns(CrvnnWarning, match="--preset reference: the encoder 'lstm' has none of the parts"):
         read_spec(catalog, preset="reference", parts={"encoder": "lstm"})

@@ -30,6 +30,18 @@ def crvnn_specs() -> Iterable[NamedSpec]:
             duration=duration,
         ),
         NamedSpec(
+            "listops-self-training",
+            str(here / "listops-self-training.toml"),
+            summary="ListOps of at most 40 tokens by self-training; for 'crvnn reproduce ablation'",
+            duration=duration,
+        ),
+        NamedSpec(
+            "logic-self-training",
+            str(here / "logic-self-training.toml"),
+            summary="logical inference, short pairs, by self-training; for 'crvnn reproduce ablation'",
+            duration=duration,
+        ),
+        NamedSpec(
             "logic-small",
             str(here / "logic-small.toml"),
             summary="logical inference, short pairs; the laptop budget of 'crvnn reproduce'",

@@ -82,8 +82,8 @@ def reproduce_command(
 
     \b
     The tables: logic, systematicity, listops, listops-lengths,
-    natural-language, ablation, speed; beyond the paper arguments, depth and
-    encoders; or a TOML file of your own.
+    natural-language, ablation, speed; beyond the paper ablation-self-training,
+    arguments, depth and encoders; or a TOML file of your own.
 
     What is done is skipped, what was interrupted is resumed, and the same command in another terminal or on another
     machine, with the same --dir, takes other rows. The table is written to DIR as Markdown, JSON and HTML. The exit

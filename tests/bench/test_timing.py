@@ -26,11 +26,14 @@ class Clock:
         return work
 
 
-def test_contenders_take_turns_and_each_turn_begins_with_another():
+@pytest.mark.parametrize(
+    ("names", "order"), [("abc", "abc bca" + " bca cab" + " cab abc"), ("ab", "ab ba" + " ba ab" + " ab ba")]
+)
+def test_contenders_take_turns_and_each_turn_and_repeat_begins_with_another(names, order):
     clock = Clock()
-    jobs = {name: [clock.job(name, 1), clock.job(name, 1)] for name in "abc"}
-    timing.interleave(jobs, 2, clock=clock)
-    assert "".join(clock.order) == "abc" + "bca" + "cab" + "abc"
+    jobs = {name: [clock.job(name, 1), clock.job(name, 1)] for name in names}
+    timing.interleave(jobs, 3, clock=clock)
+    assert "".join(clock.order) == order.replace(" ", "")
 
 
 def test_times_are_kept_by_repeat_and_job():

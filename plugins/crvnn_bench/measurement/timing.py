@@ -66,7 +66,7 @@ def interleave(
         gc.collect()
         current: dict[str, list[float]] = {name: [] for name in contenders}
         for number in range(length):
-            for name in _rotated(list(contenders), repeat * length + number):
+            for name in _rotated(list(contenders), repeat + number):
                 done(1)
                 if timed[name].cut or number >= len(contenders[name]):
                     continue

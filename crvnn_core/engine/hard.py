@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crvnn_core.engine.neighbourhoods import adjacent
-from crvnn_core.engine.operations import flagged_rows, join
+from crvnn_core.engine.operations import flagged_rows, join, put_parents, take_children
 from crvnn_core.engine.results import Results
 from crvnn_core.engine.state import State
 from crvnn_core.engine.trace import Recorder
@@ -66,10 +66,8 @@ def with_parents(engine: Recursion, nodes: Tensor, rows: Tensor) -> Tensor:
 
     Without gradients the nodes themselves are changed: nothing else may hold them.
     """
-    flat = nodes.flatten(0, 1)
-    parents = engine.compose(flat.index_select(0, rows), flat.index_select(0, rows + 1))
-    put = flat.index_copy if torch.is_grad_enabled() else flat.index_copy_
-    return put(0, rows + 1, parents).view_as(nodes)
+    left, right, nodes = take_children(nodes, rows)
+    return put_parents(nodes, engine.compose(left, right), rows)
 
 
 def _retire(results: Results, state: State, tokens_left: list[int]) -> list[int]:

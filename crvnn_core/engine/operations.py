@@ -47,6 +47,24 @@ def rows_at(one: Tensor, two: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @operation(ENGINE)
+def take_children(nodes: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The nodes [m, s] of some rows [m], those of the rows behind them, and all nodes, for ``put_parents``."""
+    flat = nodes.flatten(0, 1)
+    return flat.index_select(0, rows), flat.index_select(0, rows + 1), nodes
+
+
+@operation(ENGINE)
+def put_parents(nodes: Tensor, parents: Tensor, rows: Tensor) -> Tensor:
+    """The nodes [B, N, s] with parents [m, s] in the rows behind some rows [m].
+
+    Without gradients the nodes themselves are changed: nothing else may hold them.
+    """
+    flat = nodes.flatten(0, 1)
+    put = flat.index_copy if torch.is_grad_enabled() else flat.index_copy_
+    return put(0, rows + 1, parents).view_as(nodes)
+
+
+@operation(ENGINE)
 def changed_rows(left_c: Tensor, exists: Tensor, tolerance: float) -> Tensor:
     """The rows [m] where left(c) times existence is above a tolerance; the host waits for their number."""
     return (left_c * exists > tolerance).flatten().nonzero().squeeze(1)
@@ -126,6 +144,23 @@ def join(
     kept = present & ~joins
     kind = remaining.dtype
     return remaining, joins, from_left(joins).to(kind), kept, (kept & tokens).to(kind)
+
+
+def with_zero_gradients(values: Tensor, *parameters: Tensor) -> Tensor:
+    """The values; parameters that they do not depend on have a gradient of 0 from them, rather than none."""
+    result: Tensor = _ZeroGradients.apply(values, *parameters)
+    return result
+
+
+class _ZeroGradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.parameters = parameters
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return gradients[0], *(torch.zeros_like(own) for own in ctx.parameters)
 
 
 def from_left(flags: Tensor) -> Tensor:

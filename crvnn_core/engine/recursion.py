@@ -118,11 +118,11 @@ class Recursion(Encoder):
         step = checkpointed(self.step) if self.checkpoint else self.step
         state = sequences.retire(begin)  # a single token has nothing to compose
         while state is not None:  # for k = 1 to n - 1
-            c, after = step(state, sequences.update)
+            c, after = sequences.saturated_step(state) or step(state, sequences.update)
             if recorder is not None:
                 recorder.record(after, c, after.exists)
             state = sequences.retire(after)  # if dynamicHalt(e'): break
-        return sequences.results.encoding(self.cell.readout, recorder)
+        return sequences.encoding(recorder)
 
     def step(self, state: State, update: Update | None = None) -> tuple[Tensor, State]:
         """One iteration of Algorithm 1: from r and e of step k, in ``state``, to c and to r' and e' of step k + 1.

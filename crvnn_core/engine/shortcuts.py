@@ -12,9 +12,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from crvnn_core.engine.operations import blend_at, changed_rows, rows_at, survey
+from crvnn_core.engine.hard import with_parents
+from crvnn_core.engine.operations import (
+    blend_at,
+    changed_rows,
+    rows_at,
+    survey,
+    transition,
+    with_zero_gradients,
+)
 from crvnn_core.engine.results import Results
 from crvnn_core.engine.state import State, kept_within
+from crvnn_core.engine.trace import Recorder
+from crvnn_core.interfaces import Encoding
 
 if TYPE_CHECKING:
     from crvnn_core.engine.recursion import Recursion
@@ -43,6 +53,11 @@ class ActiveSequences:
     def __init__(self, engine: Recursion) -> None:
         self.engine = engine
         self.results = Results(engine.halt_penalty, engine.penalise == "unhalted")
+        #: What the settings allow, asked once for all steps.
+        self._drops, self._saturates = may_drop(engine), uses_exact_zeros(engine)
+        self._skips, self._joins = may_skip(engine, engine.skip), may_join(engine)
+        self._limits: dict[int, int] = {}  # the step limit by length
+        self._recorded = False  # whether a step has recorded a graph of its decisions
         #: What follows a step, by its number, from when it is known until the step is over; with activation
         #: checkpointing to the end, so that a step is recomputed without asking the halting again.
         self._plans: dict[int, StepPlan] = {}
@@ -55,7 +70,7 @@ class ActiveSequences:
         ``exists`` is e after the step. A halting that needs no vectors is asked here, before the nodes are made: when
         all sequences are done, only the nodes of last tokens are needed.
         """
-        step = state.step + 1
+        step, self._recorded = state.step + 1, True
         if not self.engine.halting.needs_vectors and step not in self._plans:
             self._plans[step] = self._plan_after(state, step, exists, state.nodes)
         rows = self._rows(state, left_c, exists)
@@ -63,6 +78,40 @@ class ActiveSequences:
             return self.engine.update(state, h, left_c, exists)
         children, own = rows_at(h, state.nodes, rows)
         return blend_at(state.nodes, own, self.engine.compose(children, own), left_c, rows)
+
+    def saturated_step(self, state: State) -> tuple[Tensor, State] | None:
+        """A step in which every decision is exactly 0 or 1: parents of adjacent nodes, as in hard inference.
+
+        Such decisions have no gradient, so no graph of them is recorded. ``None`` where one is not saturated, or was
+        not in an earlier step.
+        """
+        engine, step = self.engine, state.step + 1
+        if not (self._joins and state.all_exist and host_sees(state.exists)):
+            return None
+        with torch.no_grad():
+            near = engine.retrieve(state)
+            c = engine.decide(state, near, state.exists)
+            c, left_c, exists = transition(c, near, state.exists, state.eligible, state.tokens)
+            plan = self._plan_after(state, step, exists, state.nodes)
+        if any(plan.uncertain):
+            return None
+        self._plans[step] = plan
+        nodes = with_parents(engine, state.nodes, changed_rows(left_c, exists, 0.0) - 1)
+        return c, state.next(nodes, exists, left_c)
+
+    def encoding(self, recorder: Recorder | None) -> Encoding:
+        """The results of all sequences.
+
+        The parameters of scorer and decision have a gradient, even where it is 0 as all decisions are saturated:
+        optimizers leave alone what has none.
+        """
+        found = self.results.encoding(self.engine.cell.readout, recorder)
+        if self._joins and not self._recorded and torch.is_grad_enabled():
+            parts = (self.engine.scorer, self.engine.decision)
+            parameters = [own for part in parts for own in part.parameters() if own.requires_grad]
+            if parameters:
+                found.vector = with_zero_gradients(found.vector, *parameters)
+        return found
 
     def retire(self, state: State) -> State | None:
         """Keep the results of sequences that are done; the state of the active ones, or ``None``."""
@@ -94,24 +143,28 @@ class ActiveSequences:
         more, uncertain, kept = [True] * len(sizes), sizes if step else [0] * len(sizes), state.present
         if step and not nodes.is_meta:
             wanted = engine.wants_more(exists.detach() * state.tokens, nodes, step)
-            if may_drop(engine) or uses_exact_zeros(engine):
+            if self._drops or self._saturates:
                 kept, facts = self._survey(state, wanted, exists)
                 answers, sizes, uncertain = facts.tolist()
                 more = [bool(answer) for answer in answers]
             else:
                 more = wanted.tolist()
-        active = [i for i, go in enumerate(more) if go and step < engine.step_limit(state.lengths[i])]
+        active = [i for i, go in enumerate(more) if go and step < self._limit(state.lengths[i])]
         return StepPlan(kept, more, active, sizes, uncertain)
 
     def _survey(self, state: State, wanted: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
         """The kept positions [B, N]; and per sequence the halting's answer, how many are kept, how many may have
         e < 1 [3, B]."""
-        drops, saturates = may_drop(self.engine), uses_exact_zeros(self.engine)
-        if drops and saturates and self.engine.drop == 0:
+        if self._drops and self._saturates and self.engine.drop == 0:
             return survey(wanted, exists, state.present, state.eligible)
-        kept = kept_within(self.engine.drop, state, exists) if drops else state.present
-        uncertain = kept & (exists != 1) if saturates else kept
+        kept = kept_within(self.engine.drop, state, exists) if self._drops else state.present
+        uncertain = kept & (exists != 1) if self._saturates else kept
         return kept, torch.stack([wanted.long(), kept.sum(1), uncertain.sum(1)])
+
+    def _limit(self, length: int) -> int:
+        if length not in self._limits:
+            self._limits[length] = self.engine.step_limit(length)
+        return self._limits[length]
 
     def _rows(self, state: State, left_c: Tensor, exists: Tensor) -> Tensor | None:
         """The rows [m] whose nodes change and still matter; ``None`` for all.
@@ -123,7 +176,7 @@ class ActiveSequences:
             return state.last() + torch.arange(0, left_c.numel(), left_c.shape[1], device=left_c.device)
         if not (self.engine.shortcuts and host_sees(left_c)):
             return None
-        if may_skip(self.engine, self.engine.skip):
+        if self._skips:
             rows = changed_rows(left_c.detach(), exists.detach(), self.engine.skip)
             return rows if len(rows) < WORTH * left_c.numel() else None
         rows = self._receiving_rows(state, plan)
@@ -161,6 +214,13 @@ def may_skip(engine: Recursion, tolerance: float) -> bool:
 def may_drop(engine: Recursion) -> bool:
     """Whether positions that no longer exist may leave: not where a retriever counts positions."""
     return engine.retriever.reach is None and may_skip(engine, engine.drop)
+
+
+def may_join(engine: Recursion) -> bool:
+    """Whether a step of saturated decisions may join adjacent nodes: where such steps are exact, and their positions
+    and halting are known before the nodes are."""
+    exact = engine.skip == engine.drop == 0 and uses_exact_zeros(engine) and may_drop(engine)
+    return exact and not engine.halting.needs_vectors and not engine.checkpoint
 
 
 def host_sees(values: Tensor) -> bool:

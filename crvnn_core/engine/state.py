@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -32,9 +31,15 @@ class State:
 
     def next(self, nodes: Tensor, exists: Tensor, left_c: Tensor) -> State:
         """The state after one step."""
-        after = copy(self)  # quicker than ``replace``, once a step
+        after = self._copy()
         after.nodes, after.exists, after.left_c = nodes, exists, left_c
         after.step, after.all_exist = self.step + 1, False
+        return after
+
+    def _copy(self) -> State:
+        """Quicker than ``copy`` and ``replace``, as steps are short."""
+        after = object.__new__(State)
+        after.__dict__.update(self.__dict__)
         return after
 
     def last(self) -> Tensor:
@@ -43,7 +48,7 @@ class State:
 
     def compacted(self, sequences: list[int], kept: Tensor, size: int) -> State:
         """These sequences alone, and of each only the kept positions: at most ``size`` of them."""
-        after = copy(self)
+        after = self._copy()
         tensors = (self.nodes, self.exists, self.left_c, kept, self.tokens, self.eligible, self.place)
         after.nodes, after.exists, after.left_c, *flags, order = compact(*tensors, sequences, size)
         after.present, after.tokens, after.eligible, after.place = flags

@@ -98,6 +98,57 @@ def test_positions_leave_and_cells_are_left_out():
     assert sum(worked[True]["cell"]) < 0.4 * sum(worked[False]["cell"])
 
 
+def gradient_modes(encoder):
+    """Whether gradients were enabled when the scorer was called, call by call."""
+    seen = []
+    encoder.scorer.register_forward_hook(lambda *call: seen.append(torch.is_grad_enabled()))
+    return seen
+
+
+def test_steps_of_saturated_decisions_record_no_graph_of_them():
+    inputs, mask = batch([14, 9])
+    quick, plain = (model(sharpness=1e5, shortcuts=on) for on in (True, False))
+    seen = gradient_modes(quick)
+    found = outcome(quick, inputs, mask)
+    assert len(seen) == found[0].steps.max() > 2
+    assert not any(seen)
+    assert_same(found, outcome(plain, inputs, mask), atol=1e-7)
+    for name, parameter in quick.scorer.named_parameters():
+        assert parameter.grad is not None, (
+            name
+        )  # optimizers would leave it alone, with its decay and momentum
+        assert not parameter.grad.any(), name
+
+
+def test_a_step_with_a_decision_that_is_not_saturated_is_recorded():
+    inputs, mask = batch([24, 11, 17])
+    encoder = model(sharpness=300.0, seed=3)
+    seen = gradient_modes(encoder)
+    found = outcome(encoder, inputs, mask)
+    assert {True, False} == set(seen)
+    assert_same(found, outcome(model(sharpness=300.0, seed=3, shortcuts=False), inputs, mask), atol=1e-7)
+
+
+def test_decisions_with_noise_are_drawn_again_for_a_step_that_is_recorded():
+    """What follows a step is then known from the decisions that were recorded, not from those that were tried."""
+    inputs, mask = batch([24, 11])
+    encoder = model(Stretched(0.2, "paper", noise=1.0), sharpness=30.0).train()
+    for seed in range(5):
+        torch.manual_seed(seed)
+        encoding = encoder(inputs, mask, trace=True)
+        exists = encoding.trace.exists
+        assert torch.equal(exists[1:], exists[:-1] * (1 - encoding.trace.compose))
+        assert encoding.vector.isfinite().all()
+
+
+@pytest.mark.parametrize("options", [{"checkpoint": True}, {"drop": 1e-3}, {"skip": 1e-3}])
+def test_steps_are_recorded_where_they_are_recomputed_or_left_out_in_part(options):
+    encoder = model(sharpness=1e5, **options)
+    seen = gradient_modes(encoder)
+    outcome(encoder, *batch([9]))
+    assert all(seen)
+
+
 def test_a_decision_that_is_hard_forward_and_soft_backward_keeps_its_gradient():
     inputs, mask = batch([12, 7])
     quick, plain = (model(StraightThrough(), shortcuts=on) for on in (True, False))

@@ -7,10 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.kernels import without
 from crvnn_plugins.cells.gated import GatedCell
 from crvnn_plugins.decisions.sigmoids import relax
 from crvnn_plugins.native.adapters import FORMS, KINDS
+from crvnn_plugins.native.intervals import CompiledIntervals
 from crvnn_plugins.retrievers.dense import AdhocDense
 from crvnn_plugins.scorers import WindowScorer
 from twins import (
@@ -110,6 +112,39 @@ def test_window_scores_agree_with_torch(kind, transition, line, width, window, s
         (numbers((*exists.shape, width), seed + 1), left_c),
         (scorer, twin),
     )
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("transition", [0, 3])
+@some
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    st.sampled_from([1, 5, 70]),
+    st.sampled_from([3, 5]),
+    st.integers(0, 99),
+)
+def test_window_scores_where_everything_exists_agree_with_torch(
+    kind, transition, lengths, width, window, seed
+):
+    """Without gradients; what is computed for padding does not matter, nor what stands there."""
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    torch.manual_seed(seed)
+    scorer = WindowScorer(width, window, transition, kind)
+    with torch.no_grad():
+        scorer.convolution.bias.normal_()
+        scorer.score.bias.normal_()
+    values, left_c = numbers((*mask.shape, width), seed + 1), numbers(mask.shape, seed, torch.rand)
+    values[~mask] = 1e30
+    with torch.inference_mode():
+        near = adjacent(mask, mask.float())
+        unclean_memory()
+        got = scorer(values, near, left_c)
+        with without():
+            exact = doubled(scorer)(values.double(), adjacent(mask, mask.double()), left_c.double())
+    assert isinstance(near, CompiledIntervals)
+    assert_close(got[mask], exact[mask])
+    assert got.isfinite().all()
 
 
 @needs_kernels

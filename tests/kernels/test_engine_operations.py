@@ -11,8 +11,10 @@ from crvnn_core.engine.operations import (
     changed_rows,
     compact,
     join,
+    put_parents,
     rows_at,
     survey,
+    take_children,
     transition,
 )
 from crvnn_core.kernels import without
@@ -79,6 +81,34 @@ def test_selected_rows_are_those_of_torch(drawn, seed):
         return rows_at(one, two, rows)
 
     assert_twins(run, run, (numbers(shape, seed), numbers(shape, seed + 1)), tolerance=0)
+
+
+@needs_kernels
+@some
+@given(nodes(), st.booleans(), st.integers(0, 99))
+def test_joined_rows_are_those_of_torch(drawn, held, seed):
+    """Rows next to each other too; and where something else holds the gradient of the nodes."""
+    shape, rows = drawn
+    rows = rows[rows < shape[0] * shape[1] - 1]
+
+    def run(v):
+        v = v.clone()  # without gradients it is changed
+        squares = v * v
+        left, right, rest = take_children(v, rows)
+        joined = put_parents(rest, 2 * left * right + right, rows)
+        return (joined, squares) if held else joined
+
+    assert_twins(run, run, (numbers(shape, seed),), tolerance=1e-6)
+
+
+@needs_kernels
+def test_without_gradients_parents_are_put_into_the_nodes_themselves():
+    for enabled in (True, False):
+        nodes = torch.zeros(1, 4, 2)
+        with torch.set_grad_enabled(enabled):
+            made = put_parents(nodes, torch.ones(1, 2), torch.tensor([1]))
+        assert made.sum() == 2
+        assert nodes.any().item() is not enabled
 
 
 @needs_kernels
@@ -154,3 +184,7 @@ def test_row_indices_out_of_range_are_refused(row):
         rows_at(nodes, nodes, where)
     with pytest.raises(IndexError, match="out of range for 4 rows"):
         blend_at(nodes, nodes[0, :2], nodes[0, :2], left_c, where)
+    with pytest.raises(IndexError, match="out of range for 3 rows"):  # the last row has none behind it
+        take_children(nodes, where)
+    with pytest.raises(IndexError, match="out of range for 3 rows"):
+        put_parents(nodes, nodes[0, :2], where)

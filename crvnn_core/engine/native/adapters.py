@@ -19,6 +19,14 @@ def rows_at(ops: Any, one: Tensor, two: Tensor, rows: Tensor) -> Any:
     return ops.rows_at(one.contiguous(), two.contiguous(), rows)
 
 
+def take_children(ops: Any, nodes: Tensor, rows: Tensor) -> Any:
+    return ops.take_children(nodes.contiguous(), rows)
+
+
+def put_parents(ops: Any, nodes: Tensor, parents: Tensor, rows: Tensor) -> Any:
+    return ops.put_parents(nodes.contiguous(), parents.contiguous(), rows)
+
+
 def changed_rows(ops: Any, left_c: Tensor, exists: Tensor, tolerance: float) -> Any:
     return ops.changed_rows(left_c.contiguous(), exists.contiguous(), tolerance)
 

@@ -10,6 +10,8 @@ TORCH_LIBRARY(crvnn_engine, library) {
   library.def("join(Tensor c, Tensor before, Tensor eligible, Tensor tokens, Tensor present, Tensor? closing) "
               "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
               &crvnn::join);
+  library.def("take_children(Tensor nodes, Tensor rows) -> (Tensor, Tensor, Tensor)", &crvnn::take_children);
+  library.def("put_parents(Tensor nodes, Tensor parents, Tensor rows) -> Tensor", &crvnn::put_parents);
   library.def("rows_at(Tensor one, Tensor two, Tensor rows) -> (Tensor, Tensor)", &crvnn::rows_at);
   library.def("compact(Tensor nodes, Tensor exists, Tensor left_c, Tensor kept, Tensor tokens, Tensor eligible, "
               "Tensor place, int[] sequences, int size) "

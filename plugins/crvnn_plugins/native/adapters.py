@@ -28,7 +28,7 @@ def intervals(ops: Any, exists: Tensor, mask: Tensor, accumulate: str, small: in
 def adjacent(ops: Any, present: Tensor, exists: Tensor) -> Any:
     if exists.dtype is not torch.float32:
         return NotImplemented
-    return CompiledIntervals(exists.detach(), ops)
+    return CompiledIntervals(exists.detach(), ops, adjacent=True)
 
 
 def window_scores(

@@ -18,12 +18,13 @@ class CompiledIntervals(Neighbourhood):
 
     :param exists: existence [B, n], 0 under padding, in float32 on a CPU.
     :param ops: the operators of ``crvnn_parts``.
+    :param adjacent: whether existence is 1 except under padding, so that neighbours are the positions next to one.
     """
 
     caches = True
 
-    def __init__(self, exists: Tensor, ops: Any) -> None:
-        self.ops = ops
+    def __init__(self, exists: Tensor, ops: Any, adjacent: bool = False) -> None:
+        self.ops, self.adjacent = ops, adjacent
         exists = exists.contiguous()
         #: What every operator takes: existence [B, n], the bounds of the runs of whole positions [B, 4, n], and the
         #: fractions of the positions in which the intervals end [B, 2, n].
@@ -51,6 +52,11 @@ class CompiledIntervals(Neighbourhood):
     def scores(self, values: Tensor, reach: int, left_c: Tensor, *layers: Any) -> Tensor:
         """``window_scores`` of values [B, n, d]; the backward pass recomputes their windows."""
         found: Tensor
+        if self.adjacent and not torch.is_grad_enabled():
+            found = self.ops.adjacent_scores(
+                values.contiguous(), self.operands[0], reach, left_c.contiguous(), *layers
+            )
+            return found
         found, left = self.ops.interval_scores(
             values.contiguous(), *self.operands, reach, left_c.contiguous(), *layers
         )

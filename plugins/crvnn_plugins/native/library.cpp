@@ -1,5 +1,6 @@
 // Kernels of the built-in parts as torch operators. Tensors are contiguous, on a CPU, and float32 where they hold values.
 
+#include "adjacent_scores.h"
 #include "gated.h"
 #include "modulation.h"
 #include "interval_scores.h"
@@ -27,6 +28,9 @@ TORCH_LIBRARY(crvnn_parts, library) {
               "Tensor weight, Tensor bias, Tensor score, Tensor score_bias, Tensor? composed, Tensor? untouched, int kind) "
               "-> (Tensor, Tensor)",
               &crvnn::interval_scores);
+  library.def("adjacent_scores(Tensor values, Tensor exists, int reach, Tensor left_c, Tensor weight, Tensor bias, "
+              "Tensor score, Tensor score_bias, Tensor? composed, Tensor? untouched, int kind) -> Tensor",
+              &crvnn::adjacent_scores);
   library.def("gated(Tensor left, Tensor right, Tensor expand, Tensor expand_bias, Tensor gates, Tensor gates_bias, "
               "Tensor scale, Tensor shift, float eps, int kind, Tensor? dropout) -> Tensor",
               &crvnn::gated);

@@ -29,47 +29,70 @@ inline Features features_of(at::TensorList weights) {
   return weights.size() > 4 ? Features{weights[4], weights[5]} : Features{};
 }
 
-// Returns the forward pass for windows [B, n, k] and left(c) [B, n].
-inline Scored score_windows(const Tensor& windows, const Tensor& left_c, at::TensorList weights, std::int64_t kind) {
-  const Tensor &weight = weights[0], &bias = weights[1];
-  const Features features = features_of(weights);
-  const std::int64_t rows = left_c.numel(), k = windows.size(-1), d = weight.size(0);
-  Scored result{at::empty_like(left_c), at::empty({rows, d}, windows.options()), Tensor()};
-  Tensor offset = bias;
-  if (features.any()) {
-    const Tensor of_features = weight.narrow(1, k, weight.size(1) - k);
-    result.slope = of_features.mv(features.composed - features.untouched);
-    offset = at::addmv(bias, of_features, features.untouched);
+// The forward pass behind the convolution: the weights as a factor, and what each row of it becomes.
+class ScoreLayers {
+ public:
+  // For windows of width k.
+  ScoreLayers(at::TensorList weights, std::int64_t k, std::int64_t kind)
+      : by_windows(transposed_factor(weights[0].narrow(1, 0, k))), kind_(kind), offset_(weights[1].contiguous()),
+        score_(weights[2].contiguous()), score_bias_(weights[3].const_data_ptr<float>()[0]) {
+    const Features features = features_of(weights);
+    if (!features.any()) return;
+    const Tensor of_features = weights[0].narrow(1, k, weights[0].size(1) - k);
+    slope = of_features.mv(features.composed - features.untouched);
+    offset_ = at::addmv(weights[1], of_features, features.untouched);
   }
-  const Tensor score = weights[2].contiguous(), start = offset.contiguous(), matrix = windows.view({rows, k});
-  const Factor by_windows = transposed_factor(weight.narrow(1, 0, k));
-  const float* by = data(score);
-  const float score_bias = weights[3].const_data_ptr<float>()[0];
-  const float* slopes = features.any() ? data(result.slope) : nullptr;
-  const float *all_left_c = data(left_c), *base = data(start);
-  float *x = mutable_data(result.mixed), *out = mutable_data(result.scores);
-  Chunks(rows).each([&](std::int64_t, std::int64_t first, std::int64_t last) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    Tensor mixed = slice_rows(result.mixed, first, last);
-    multiply(slice_rows(matrix, first, last), by_windows, mixed);
+
+  Factor by_windows;
+  Tensor slope;  // [d]; undefined without features
+  std::int64_t width() const { return score_.numel(); }
+
+  // Adds the bias and the features' part to rows x [rows, d] of the convolution's output, and calls done(i, score) for
+  // each; left_c_of(i) returns left(c) of row i.
+  template <class LeftC, class Done>
+  void score(float* x, std::int64_t rows, const LeftC& left_c_of, const Done& done) const {
+    const std::int64_t d = width();
+    const float *base = data(offset_), *by = data(score_), *slopes = slope.defined() ? data(slope) : nullptr;
     std::vector<float> active(d);
     float* y = active.data();
-    with_kind(kind, [&](auto known) {
-      for (std::int64_t i = first; i < last; ++i) {
+    with_kind(kind_, [&](auto known) {
+      for (std::int64_t i = 0; i < rows; ++i) {
         float* xi = x + d * i;
-        const float left_c_i = slopes ? all_left_c[i] : 0;
+        const float left_c = slopes ? left_c_of(i) : 0;
         for (std::int64_t j = 0; j < d; ++j) xi[j] += base[j];
-        if (left_c_i != 0) {
-          for (std::int64_t j = 0; j < d; ++j) xi[j] += left_c_i * slopes[j];
+        if (left_c != 0) {
+          for (std::int64_t j = 0; j < d; ++j) xi[j] += left_c * slopes[j];
         }
 #pragma omp simd
         for (std::int64_t j = 0; j < d; ++j) y[j] = activated<known.value>(xi[j]).value;
         float sum = 0;
 #pragma omp simd reduction(+ : sum)
         for (std::int64_t j = 0; j < d; ++j) sum += by[j] * y[j];
-        out[i] = sum + score_bias;
+        done(i, sum + score_bias_);
       }
     });
+  }
+
+ private:
+  std::int64_t kind_;
+  Tensor offset_, score_;
+  float score_bias_;
+};
+
+// Returns the forward pass for windows [B, n, k] and left(c) [B, n].
+inline Scored score_windows(const Tensor& windows, const Tensor& left_c, at::TensorList weights, std::int64_t kind) {
+  const std::int64_t rows = left_c.numel(), k = windows.size(-1), d = weights[0].size(0);
+  const ScoreLayers layers(weights, k, kind);
+  const Scored result{at::empty_like(left_c), at::empty({rows, d}, windows.options()), layers.slope};
+  const Tensor matrix = windows.view({rows, k});
+  const float* all_left_c = data(left_c);
+  float *x = mutable_data(result.mixed), *out = mutable_data(result.scores);
+  Chunks(rows).each([&](std::int64_t, std::int64_t first, std::int64_t last) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    multiply(slice_rows(matrix, first, last), layers.by_windows, slice_rows(result.mixed, first, last));
+    layers.score(
+        x + d * first, last - first, [&](std::int64_t i) { return all_left_c[first + i]; },
+        [&](std::int64_t i, float score) { out[first + i] = score; });
   });
   return result;
 }

@@ -69,6 +69,16 @@ inline std::int64_t panels_of(std::int64_t columns) { return (columns + PANEL - 
 inline void pack_panel(const float* matrix, std::int64_t row, std::int64_t column, std::int64_t k, std::int64_t first,
                        std::int64_t n, float* panel) {
   const std::int64_t width = std::min(PANEL, n - first);
+  if (width == PANEL && row == 1) {  // transposed: whole cache lines of each column
+    for (std::int64_t p = 0; p < k; p += LANES) {
+      const std::int64_t count = std::min(LANES, k - p);
+      for (std::int64_t j = 0; j < PANEL; ++j) {
+        const float* from = matrix + p + (first + j) * column;
+        for (std::int64_t q = 0; q < count; ++q) panel[(p + q) * PANEL + j] = from[q];
+      }
+    }
+    return;
+  }
   for (std::int64_t p = 0; p < k; ++p) {
     const float* from = matrix + p * row + first * column;
     float* to = panel + p * PANEL;
@@ -90,7 +100,7 @@ struct Factor {
   Factor(Tensor panels, std::int64_t k_, std::int64_t n_) : values(std::move(panels)), k(k_), n(n_) {}
   explicit Factor(const Tensor& matrix) : values(matrix), k(matrix.size(0)), n(matrix.size(1)) {
     if (!OWN_GEMM) return;
-    values = at::empty({panels_of(n), k, PANEL}, matrix.options());
+    values = SpareBuffers::take({panels_of(n), k, PANEL}, matrix.options());
     for (std::int64_t j = 0; j < panels_of(n); ++j) {
       pack_panel(data(matrix), matrix.stride(0), matrix.stride(1), k, PANEL * j, n,
                  mutable_data(values) + PANEL * k * j);
@@ -110,19 +120,20 @@ inline Factor transposed_factor(const Tensor& weight) {
   return made;
 }
 
-// out [m, n] = a factor, or out += a factor if add; a is [m, k]. On several threads if the caller is on one.
+// out [m, n] = a factor, or out += a factor if add; a is [m, k], and its rows may overlap. On several threads if the caller
+// is on one.
 inline void multiply(const Tensor& a, const Factor& factor, Tensor out, bool add = false) {
   if (!OWN_GEMM) {
     add ? out.addmm_(a, factor.values) : at::mm_out(out, a, factor.values);
     return;
   }
-  const std::int64_t m = a.size(0), k = factor.k, n = factor.n, grain = std::max<std::int64_t>(1, m * k * PANEL);
+  const std::int64_t m = a.size(0), stride = a.stride(0), k = factor.k, n = factor.n, grain = std::max<std::int64_t>(1, m * k * PANEL);
   const float *rows = data(a), *panels = data(factor.values);
   float* to = mutable_data(out);
   const auto work = [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t j = first; j < last; ++j) {
       for (std::int64_t i = 0; i < m; i += TILE_ROWS) {
-        any_tile<false>(std::min<std::int64_t>(TILE_ROWS, m - i), k, rows + k * i, k, panels + PANEL * k * j,
+        any_tile<false>(std::min<std::int64_t>(TILE_ROWS, m - i), k, rows + stride * i, stride, panels + PANEL * k * j,
                         to + n * i + PANEL * j, n, std::min(PANEL, n - PANEL * j), add);
       }
     }
@@ -130,10 +141,10 @@ inline void multiply(const Tensor& a, const Factor& factor, Tensor out, bool add
   in_threads(panels_of(n), std::max<std::int64_t>(1, 64 * GRAIN / grain), work);
 }
 
-// out [n, l] += a^T b for a [m, n] and b [m, l].
-inline void add_transposed_product(const Tensor& a, const Tensor& b, Tensor out) {
+// out [n, l] = a^T b for a [m, n] and b [m, l], or out += a^T b if add.
+inline void transposed_product(const Tensor& a, const Tensor& b, Tensor out, bool add) {
   if (!OWN_GEMM) {
-    out.addmm_(a.t(), b);
+    add ? out.addmm_(a.t(), b) : at::mm_out(out, a.t(), b);
     return;
   }
   const std::int64_t m = a.size(0), n = a.size(1), l = b.size(1), strips = (n + TILE_ROWS - 1) / TILE_ROWS;
@@ -157,7 +168,7 @@ inline void add_transposed_product(const Tensor& a, const Tensor& b, Tensor out)
         }
         for (std::int64_t j = 0; j < l; j += PANEL) {
           any_tile<true>(count, depth, strip.data(), count, panels + j * depth, to + i * l + j, l,
-                         std::min(PANEL, l - j), true);
+                         std::min(PANEL, l - j), add || p > 0);
         }
       }
     });

@@ -42,10 +42,15 @@ class DeferredGradients {
     if (used_ + rows > capacity_) flush();
     if (rows > capacity_) {
       capacity_ = wanted_ ? std::max(rows, GEMM_ROWS) : rows;
-      buffers_.clear();
+      free_buffers();
+      mapped_ = checkpointing;
+      const auto buffer = [&](std::int64_t width) {
+        const std::vector<std::int64_t> shape{capacity_, width};
+        return mapped_ ? scratch(shape, options_, true) : SpareBuffers::take(shape, options_);
+      };
       for (const auto& [outputs, inputs] : shapes_) {
-        buffers_.push_back(scratch({capacity_, outputs}, options_, checkpointing));
-        buffers_.push_back(scratch({capacity_, inputs}, options_, checkpointing));
+        buffers_.push_back(buffer(outputs));
+        buffers_.push_back(buffer(inputs));
       }
     }
     variable_list views;
@@ -56,10 +61,11 @@ class DeferredGradients {
 
   // Accumulates of_outputs^T inputs for rows that are not in the buffer.
   void accumulate(std::size_t matrix, const Tensor& of_outputs, const Tensor& inputs) {
-    if (!wanted_) return;
+    if (!wanted_ || !of_outputs.size(0)) return;
     Tensor& total = totals_[matrix];
-    if (!total.defined()) total = at::zeros({of_outputs.size(1), inputs.size(1)}, options_);
-    add_transposed_product(of_outputs, inputs, total);
+    const bool add = total.defined();
+    if (!add) total = at::empty({of_outputs.size(1), inputs.size(1)}, options_);
+    transposed_product(of_outputs, inputs, total, add);
   }
 
   // Adds partial sums [blocks, m] to the vectors from an offset on.
@@ -78,7 +84,7 @@ class DeferredGradients {
     }
     used_ = 0;
     if (!keep_buffers) {
-      buffers_.clear();
+      free_buffers();
       capacity_ = 0;
     }
   }
@@ -94,10 +100,17 @@ class DeferredGradients {
   }
 
  private:
+  void free_buffers() {
+    for (Tensor& buffer : buffers_) {
+      if (!mapped_) SpareBuffers::give(std::move(buffer));
+    }
+    buffers_.clear();
+  }
+
   Shapes shapes_;
   std::vector<double> sums_;
   at::TensorOptions options_;
-  bool wanted_ = true;
+  bool wanted_ = true, mapped_ = false;  // mapped: buffers go back to the system (scratch)
   variable_list totals_, buffers_;
   std::int64_t capacity_ = 0, used_ = 0;
 };
@@ -182,6 +195,7 @@ struct SharedWeights : torch::CustomClassHolder {
   // Called when the last owner is gone, while shared_weights may still have a weak pointer to this.
   void release_resources() override {
     shared.clear();
+    for (Factor& factor : factors_) SpareBuffers::give(std::move(factor.values));
     factors_.clear();
     gradients.reset();
   }

@@ -148,7 +148,7 @@ def join(
 
 def with_zero_gradients(values: Tensor, *parameters: Tensor) -> Tensor:
     """The values; parameters that they do not depend on have a gradient of 0 from them, rather than none."""
-    result: Tensor = _ZeroGradients.apply(values, *parameters)
+    result: Tensor = _ZeroGradients.apply(values, *parameters)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -133,11 +133,12 @@ class SelfTraining(AlongTrees):
         self, model: Model, forward: Callable[..., Output], batch: Batch, examples: Sequence[Example]
     ) -> tuple[Tensor, Output]:
         sampled = model.sample(_repeated(batch, self.samples), self.noise, self._cohesion(model, batch))
-        logs = at_least_float32(sampled.logits).log_softmax(-1).view(self.samples, len(examples), -1)
+        count = len(batch.labels)
+        logs = at_least_float32(sampled.logits).log_softmax(-1).view(self.samples, count, -1)
         index = batch.labels.expand(self.samples, -1).unsqueeze(2)
         likelihoods = logs.gather(2, index).squeeze(2)  # log p of the labels [samples, B]
         highest, best = likelihoods.max(0)
-        rows = best * len(examples) + torch.arange(len(examples), device=best.device)
+        rows = best * count + torch.arange(count, device=best.device)
         levels = [encoding.levels[rows] for encoding in sampled.encodings if encoding.levels is not None]
         weights = (highest.exp() >= self.confidence).to(highest.dtype)
         if self.weighting == "advantage":

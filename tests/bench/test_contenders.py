@@ -58,6 +58,31 @@ def test_the_hard_variant_composes_along_one_tree(contenders):
         assert not torch.equal(soft(batch).encodings[0].vector, expected.vector)
 
 
+def test_the_variant_by_self_training_has_the_loss_of_that_objective(contenders):
+    model, plain = (contenders.build(name).train() for name in ("crvnn-self-training", "crvnn"))
+    batch = random_batch(12, model, 0)
+    sampled = []
+    sample = model.encoder.sample
+
+    def counting(*given, **options):
+        found = sample(*given, **options)
+        sampled.append(len(found.levels))
+        return found
+
+    model.encoder.sample = counting
+    steps = training_step(model, batch)
+    assert sampled == [4]  # trees for one sequence
+    assert 1 <= steps.item() <= 11
+    assert model.encoder.scorer.score.weight.grad.any()  # decisions learn too
+    model.eval(), plain.eval()
+    assert torch.equal(model(batch).logits, plain(batch).logits)
+
+
+def test_an_encoder_that_takes_no_trees_cannot_be_trained_by_self_training(contenders):
+    with pytest.raises(CrvnnError, match="The objective 'labels' trains every encoder"):
+        contenders.build("lstm-self-training")
+
+
 def test_without_kernels_is_only_while_the_encoder_runs(contenders):
     model = contenders.build("crvnn-torch").eval()
     seen = []

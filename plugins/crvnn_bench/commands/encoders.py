@@ -77,7 +77,8 @@ def encoders_command(
     An epoch is timed in interleaved runs of all encoders in one process, without the optimizer; its median is shown.
     Memory is the peak of tensors, measured in a fresh process for each. An encoder that cannot do a workload, or not
     within the limits, is listed with the reason; so the defaults take about ten minutes of one core. With --weights the
-    encoder that they are for has them, and the others are untrained.
+    encoder that they are for has them, and the others are untrained. crvnn-self-training is crvnn with the objective
+    'self-training': composition along the best of four sampled trees, in place of soft ones.
 
     \b
     Examples:
@@ -136,9 +137,10 @@ def encoders_command(
 
 
 def _all(contenders: Contenders) -> tuple[str, ...]:
-    """Every installed encoder, ``crvnn`` first."""
-    names = contenders.catalog.components["encoder"]
-    return tuple(sorted(names, key=lambda name: (name != CRVNN, name)))
+    """Every installed encoder; ``crvnn`` first, by its own loss and by self-training."""
+    names = set(contenders.catalog.components["encoder"])
+    first = (CRVNN, f"{CRVNN}-self-training") if CRVNN in names else ()
+    return (*first, *sorted(names - {CRVNN}))
 
 
 def _times(ratio: float | None) -> str:

@@ -6,18 +6,22 @@ import copy
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import attrs
+from attrs import frozen
 from torch import Tensor
 
 from crvnn_bench.contenders.names import CRVNN, Name, read_name
 from crvnn_bench.setup import UNTRAINED, Setup
 from crvnn_core import (
+    Batch,
     Catalog,
     CrvnnError,
     Encoder,
     Encoding,
     Model,
+    Objective,
     RunSpec,
     SpecError,
     Trained,
@@ -28,6 +32,7 @@ from crvnn_core import (
     read_spec,
     set_progress,
 )
+from crvnn_core.inference.model import Output
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.kernels import without
 from crvnn_tasks.listops.language import VOCABULARY
@@ -95,7 +100,15 @@ class Contenders:
             _decide_hard(model.encoder)
         elif asked.variant == "torch":
             _run_without_kernels(model.encoder)
+        elif asked.variant == "self-training":
+            _train_by_self_training(model, self._objective(base))
         return model.to(self.setup.device)
+
+    def _objective(self, base: Trained) -> Objective:
+        component = self.catalog.find("objective", "self-training").component
+        # Decisions learn from every tree, whatever the weights: else untrained ones would have less to do.
+        objective: Objective = component.make({"task": base.task, "seed": self.setup.seed}, confidence=0.0)
+        return objective
 
     def _read(self, name: str) -> Name:
         found = read_name(name, self.catalog.components["encoder"])
@@ -151,6 +164,31 @@ def _run_without_kernels(encoder: Encoder) -> None:
             return forward(inputs, mask, **options)
 
     encoder.forward = torch_forward  # type: ignore[method-assign]
+
+
+def _train_by_self_training(model: Model, objective: Objective) -> None:
+    """Let a model's loss in training be that of an objective, which asks for more than one pass."""
+    objective.expect(model)
+    forward = model.forward
+
+    def training_forward(batch: Batch, **options: Any) -> Output | Loss:
+        if not model.training or options:
+            return forward(batch, **options)
+        loss, output = objective.loss(model, forward, batch, ())
+        return Loss(loss, output.encodings)
+
+    model.forward = training_forward  # type: ignore[method-assign, assignment]
+
+
+@frozen
+class Loss:
+    """The output of a model whose loss was computed with it."""
+
+    value: Tensor
+    encodings: tuple[Encoding, ...]
+
+    def loss(self, labels: Tensor) -> Tensor:
+        return self.value
 
 
 def contenders_from_setup(setup: Setup) -> Contenders:

@@ -16,6 +16,7 @@ VARIANTS = {
     "checkpointed": "with activation checkpointing: each step is recomputed in the backward pass",
     "torch": "without native kernels",
     "plain": "without shortcuts: every position is kept, and the cell runs on all of them",
+    "self-training": "trained by the objective 'self-training': sampled trees, composition along the best",
     "hard": "hard inference: n - 1 compositions along one tree",
     "dense": "the paper's formulation: n x n matrices, every position, until the last sequence halts",
     "dense-retriever": "with n x n matrices in its retriever",

@@ -127,24 +127,37 @@ def test_window_scores_agree_with_torch(kind, transition, line, width, window, s
 def test_window_scores_where_everything_exists_agree_with_torch(
     kind, transition, lengths, width, window, seed
 ):
-    """Without gradients; what is computed for padding does not matter, nor what stands there."""
+    """Where some sequences have no gradient too; what is computed for padding does not matter."""
     mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    learning = mask & (numbers((len(lengths), 1), seed + 2, torch.rand) > 0.3)
     torch.manual_seed(seed)
     scorer = WindowScorer(width, window, transition, kind)
     with torch.no_grad():
         scorer.convolution.bias.normal_()
         scorer.score.bias.normal_()
-    values, left_c = numbers((*mask.shape, width), seed + 1), numbers(mask.shape, seed, torch.rand)
-    values[~mask] = 1e30
-    with torch.inference_mode():
-        near = adjacent(mask, mask.float())
-        unclean_memory()
-        got = scorer(values, near, left_c)
-        with without():
-            exact = doubled(scorer)(values.double(), adjacent(mask, mask.double()), left_c.double())
-    assert isinstance(near, CompiledIntervals)
-    assert_close(got[mask], exact[mask])
-    assert got.isfinite().all()
+    twin = doubled(scorer)
+
+    def scoring(scorer):
+        return lambda v, g: scorer(v, adjacent(mask, mask.to(v.dtype)), g) * learning
+
+    assert isinstance(adjacent(mask, mask.float()), CompiledIntervals)
+    unclean_memory()
+    given_ = (numbers((*mask.shape, width), seed + 1), numbers(mask.shape, seed, torch.rand))
+    assert_twins(scoring(scorer), scoring(twin), given_, (scorer, twin))
+
+
+@needs_kernels
+def test_what_stands_under_padding_changes_no_score():
+    scorer, mask = WindowScorer(5), torch.tensor([[True] * 4, [True, True, False, False]])
+    values, left_c = torch.randn(2, 4, 5), torch.rand(2, 4)
+    found = []
+    for padding in (0.0, 1e30):
+        values[~mask] = padding
+        scores = scorer(values.requires_grad_(), adjacent(mask, mask.float()), left_c)
+        found.append([scores[mask], torch.autograd.grad(scores[mask].sum(), values)[0]])
+        values = values.detach()
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
 
 
 @needs_kernels

@@ -61,19 +61,6 @@ struct IntervalScores : torch::autograd::Function<IntervalScores> {
   }
 
  private:
-  // Returns the sequences of a gradient [B, n] that have a number other than 0 in it; none if it is undefined.
-  static std::vector<std::int64_t> sequences_with_gradient(const Tensor& gradient) {
-    std::vector<std::int64_t> found;
-    if (!gradient.defined()) return found;
-    const Tensor dense = gradient.contiguous();
-    const std::int64_t n = dense.size(1);
-    const float* g = data(dense);
-    for (std::int64_t row = 0; row < dense.size(0); ++row) {
-      if (std::any_of(g + n * row, g + n * (row + 1), [](float own) { return own != 0; })) found.push_back(row);
-    }
-    return found;
-  }
-
   // Returns the gradients of values, existence and left(c) from those of the scores and, if defined, of left(values).
   static variable_list of_scores(AutogradContext* context, const variable_list& saved, const Tensor& gradient,
                                  const Tensor& of_left, const StepGradients& step) {

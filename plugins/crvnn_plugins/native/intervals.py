@@ -52,7 +52,7 @@ class CompiledIntervals(Neighbourhood):
     def scores(self, values: Tensor, reach: int, left_c: Tensor, *layers: Any) -> Tensor:
         """``window_scores`` of values [B, n, d]; the backward pass recomputes their windows."""
         found: Tensor
-        if self.adjacent and not torch.is_grad_enabled():
+        if self.adjacent:
             found = self.ops.adjacent_scores(
                 values.contiguous(), self.operands[0], reach, left_c.contiguous(), *layers
             )

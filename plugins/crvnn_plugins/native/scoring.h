@@ -130,6 +130,49 @@ struct ScorerGradients : WeightGradients {
   }
 };
 
+// A row of the convolution's output x [d] with what its backward pass takes and writes: the gradient of the score, left(c),
+// the gradient of x [d], and that of left(c). Without x there is no such row, and its gradient is 0.
+struct MixedRow {
+  const float* x;
+  float own, left_c;
+  float *of_x, *of_left_c;
+};
+
+// The backward pass between scores and the convolution's output, for rows begin ... end: row_of(i) returns row i. Writes the
+// vectors of ScorerGradients, summed over each BLOCK of rows, to sums [blocks, 3 d + 1]. slopes may be null.
+template <class RowOf>
+void mixed_backward(std::int64_t kind, std::int64_t begin, std::int64_t end, std::int64_t d, const float* by,
+                    const float* slopes, float* sums, const RowOf& row_of) {
+  with_kind(kind, [&](auto known) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      float *of_score = sums + (3 * d + 1) * (i / BLOCK), *of_bias = of_score + d, *of_slope = of_bias + d;
+      if (i % BLOCK == 0) std::fill(of_score, of_score + 3 * d + 1, 0.0f);
+      const MixedRow row = row_of(i);
+      float* out = row.of_x;
+      if (!row.x) {
+        std::fill_n(out, d, 0.0f);
+        continue;
+      }
+#pragma omp simd
+      for (std::int64_t j = 0; j < d; ++j) {
+        const Activated act = activated<known.value>(row.x[j]);
+        of_score[j] += row.own * act.value;
+        out[j] = row.own * by[j] * act.derivative;
+        of_bias[j] += out[j];
+      }
+      of_slope[d] += row.own;
+      if (!slopes) continue;
+      float dot = 0;
+#pragma omp simd reduction(+ : dot)
+      for (std::int64_t j = 0; j < d; ++j) {
+        of_slope[j] += row.left_c * out[j];
+        dot += slopes[j] * out[j];
+      }
+      *row.of_left_c = dot;
+    }
+  });
+}
+
 struct ScoreGradients {
   Tensor windows, left_c;
 };
@@ -143,44 +186,34 @@ inline ScoreGradients score_windows_backward(const Tensor& gradient, const Tenso
   const Tensor score = score_.contiguous();
   const std::int64_t rows = left_c.numel(), k = windows.size(-1), d = mixed.size(1), blocks = blocks_of(rows);
   const Tensor of_left_c = slope.defined() ? at::empty_like(left_c) : Tensor();
-  const Tensor partial = at::empty({blocks, 3 * d + 1}, mixed.options());  // the vectors of ScorerGradients
-  const float *g = data(gradient), *by = data(score), *x = data(mixed), *all_left_c = data(left_c);
+  const Tensor partial = at::empty({blocks, 3 * d + 1}, mixed.options());
+  const float *g = data(gradient), *x = data(mixed), *all_left_c = data(left_c);
   const float* slopes = slope.defined() ? data(slope) : nullptr;
-  float *to = mutable_data(of_mixed), *sums = mutable_data(partial);
-  float* to_left_c = slopes ? mutable_data(of_left_c) : nullptr;
+  float *to = mutable_data(of_mixed), *to_left_c = slopes ? mutable_data(of_left_c) : nullptr;
   const Tensor of_windows = scratch(windows.sizes(), windows.options(), checkpointing);
   const Tensor flat = of_windows.view({rows, k});
   Chunks(rows, BLOCK).each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
     at::AutoDispatchBelowADInplaceOrView below;
-    with_kind(kind, [&](auto known) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        float *of_score = sums + (3 * d + 1) * (i / BLOCK), *of_bias = of_score + d, *of_slope = of_bias + d;
-        if (i % BLOCK == 0) std::fill(of_score, of_score + 3 * d + 1, 0.0f);
-        const float* xi = x + d * i;
-        const float own = g[i], left_c_i = all_left_c[i];
-        float* out = to + d * i;
-#pragma omp simd
-        for (std::int64_t j = 0; j < d; ++j) {
-          const Activated act = activated<known.value>(xi[j]);
-          of_score[j] += own * act.value;
-          out[j] = own * by[j] * act.derivative;
-          of_bias[j] += out[j];
-        }
-        of_slope[d] += own;
-        if (!slopes) continue;
-        float dot = 0;
-#pragma omp simd reduction(+ : dot)
-        for (std::int64_t j = 0; j < d; ++j) {
-          of_slope[j] += left_c_i * out[j];
-          dot += slopes[j] * out[j];
-        }
-        to_left_c[i] = dot;
-      }
+    mixed_backward(kind, begin, end, d, data(score), slopes, mutable_data(partial), [&](std::int64_t i) {
+      return MixedRow{x + d * i, g[i], all_left_c[i], to + d * i, slopes ? to_left_c + i : nullptr};
     });
     multiply(slice_rows(of_mixed, begin, end), by_mixed, slice_rows(flat, begin, end));
   });
   weights.accumulate_sums(partial, 0);
   return {of_windows, of_left_c};
+}
+
+// Returns the sequences of a gradient [B, n] that have a number other than 0 in it; none if it is undefined.
+inline std::vector<std::int64_t> sequences_with_gradient(const Tensor& gradient) {
+  std::vector<std::int64_t> found;
+  if (!gradient.defined()) return found;
+  const Tensor dense = gradient.contiguous();
+  const std::int64_t n = dense.size(1);
+  const float* g = data(dense);
+  for (std::int64_t row = 0; row < dense.size(0); ++row) {
+    if (std::any_of(g + n * row, g + n * (row + 1), [](float own) { return own != 0; })) found.push_back(row);
+  }
+  return found;
 }
 
 inline void check_window_width(std::int64_t width, const variable_list& weights) {

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -123,10 +124,10 @@ class SpareBuffers {
     return buffer.view(shape);
   }
 
-  // Keeps a contiguous buffer, if nothing else holds its memory and there is room.
+  // Keeps a buffer, if it is contiguous, nothing else holds its memory, and there is room.
   static void give(Tensor&& buffer) {
     const Tensor given = std::move(buffer);
-    if (!given.defined() || given.storage().use_count() > 1) return;
+    if (!given.defined() || !given.is_contiguous() || given.storage().use_count() > 1) return;
     std::vector<Tensor>& spare = of_thread();
     std::size_t bytes = given.nbytes();
     for (const Tensor& other : spare) bytes += other.nbytes();

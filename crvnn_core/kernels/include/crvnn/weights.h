@@ -185,10 +185,11 @@ struct SharedWeights : torch::CustomClassHolder {
   variable_list shared;
   c10::intrusive_ptr<WeightGradients> gradients;
 
-  // Returns weight i, or a part of it, as a factor of the products in backward passes; packed once.
-  Factor factor(std::size_t i, const Tensor& weight) {
+  // Returns the factor of number i for the products in backward passes: make() returns its matrix, made and packed once.
+  template <class Make>
+  Factor factor(std::size_t i, const Make& make) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (!factors_[i].values.defined()) factors_[i] = Factor(weight);
+    if (!factors_[i].values.defined()) factors_[i] = Factor(make());
     return factors_[i];
   }
 
@@ -254,7 +255,13 @@ class StepGradients {
   }
   DeferredGradients& operator*() const { return own_ ? *own_ : weights_->gradients->of_pass(); }
   std::size_t weights() const { return weights_->shared.size(); }
-  Factor factor(std::size_t i, const Tensor& weight) const { return weights_->factor(i, weight); }
+  Factor factor(std::size_t i, const Tensor& weight) const {
+    return weights_->factor(i, [&] { return weight; });
+  }
+  template <class Make>
+  Factor factor(std::size_t i, const Make& make) const {
+    return weights_->factor(i, make);
+  }
 
  private:
   c10::intrusive_ptr<SharedWeights> weights_;

@@ -37,11 +37,12 @@ def _results(ledger: Path) -> Iterator[Results]:
     if not found.entries:
         return
     catalog = read_catalog(create_plugin_manager())
-    for name in table_names():
+    for table in map(read_table, table_names()):
         for budget in BUDGETS:
-            seeds = 1 + max((e.seed for e in found.entries.values() if e.budget == budget), default=0)
+            ours = [e for e in found.entries.values() if e.budget == budget and e.experiment in table.used]
+            seeds = 1 + max((entry.seed for entry in ours), default=0)
             plan = Plan(
-                table=read_table(name),
+                table=table,
                 budget=budget,
                 seeds=seeds,
                 directory=RESULTS / "runs",

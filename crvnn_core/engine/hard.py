@@ -26,7 +26,7 @@ def encode_hard(engine: Recursion, inputs: Tensor, mask: Tensor, trace: bool) ->
     would do so in the same step the left one goes first. When a sequence halts, or its steps run out, what is left
     of it joins from left to right. Here ``state.exists`` is the probability of not having been composed yet.
     """
-    state = engine.begin(inputs, mask)
+    state = begin(engine, inputs, mask)
     results = Results(penalty=0.0, unhalted_only=False)  # one node is left of every sequence
     recorder = Recorder(mask, state.exists.dtype) if trace else None
     tokens_left, sizes = list(state.lengths), [length + 2 * state.edge for length in state.lengths]
@@ -59,6 +59,16 @@ def encode_hard(engine: Recursion, inputs: Tensor, mask: Tensor, trace: bool) ->
         sizes = [size - joined for size, joined in zip(sizes, made, strict=True)]
         closing = [already or not go_on for already, go_on in zip(closing, more, strict=True)]
     return results.encoding(engine.cell.readout, recorder)
+
+
+def begin(engine: Recursion, inputs: Tensor, mask: Tensor) -> State:
+    """The state before the first step, for ``with_parents``: leaves that nothing else holds, where it changes them."""
+    state = engine.begin(inputs, mask)
+    if not torch.is_grad_enabled():
+        state.nodes = (
+            state.nodes.clone()
+        )  # a leaf transform may return a parameter, or something that it keeps
+    return state
 
 
 def with_parents(engine: Recursion, nodes: Tensor, rows: Tensor) -> Tensor:

@@ -19,12 +19,13 @@ from crvnn_core.engine.operations import (
     rows_at,
     survey,
     transition,
-    with_zero_gradients,
+    zero_of,
 )
 from crvnn_core.engine.results import Results
 from crvnn_core.engine.state import State, kept_within
 from crvnn_core.engine.trace import Recorder
 from crvnn_core.interfaces import Encoding
+from crvnn_core.precision import autocasting
 
 if TYPE_CHECKING:
     from crvnn_core.engine.recursion import Recursion
@@ -57,7 +58,8 @@ class ActiveSequences:
         self._drops, self._saturates = may_drop(engine), uses_exact_zeros(engine)
         self._skips, self._joins = may_skip(engine, engine.skip), may_join(engine)
         self._limits: dict[int, int] = {}  # the step limit by length
-        self._recorded = False  # whether a step has recorded a graph of its decisions
+        #: Whether a step has recorded a graph of its decisions; whether one has not.
+        self._recorded = self._unrecorded = False
         #: What follows a step, by its number, from when it is known until the step is over; with activation
         #: checkpointing to the end, so that a step is recomputed without asking the halting again.
         self._plans: dict[int, StepPlan] = {}
@@ -82,35 +84,42 @@ class ActiveSequences:
     def saturated_step(self, state: State) -> tuple[Tensor, State] | None:
         """A step in which every decision is exactly 0 or 1: parents of adjacent nodes, as in hard inference.
 
-        Such decisions have no gradient, so no graph of them is recorded. ``None`` where one is not saturated, or was
-        not in an earlier step.
+        Such decisions have no gradient, so no graph of them is recorded. ``None`` where one is not saturated, or where
+        not everything exists: then the step is to be taken with a graph, from the same random state.
         """
         engine, step = self.engine, state.step + 1
         if not (self._joins and state.all_exist and host_sees(state.exists)):
             return None
+        random = torch.get_rng_state() if engine.training else None  # of dropout, and of noise on the scores
         with torch.no_grad():
             near = engine.retrieve(state)
             c = engine.decide(state, near, state.exists)
             c, left_c, exists = transition(c, near, state.exists, state.eligible, state.tokens)
             plan = self._plan_after(state, step, exists, state.nodes)
-        if any(plan.uncertain):
+        if any(plan.uncertain) or not torch.equal(c * c, c):  # 1 - c may be 1 for a tiny c
+            if random is not None:
+                torch.set_rng_state(random)
             return None
-        self._plans[step] = plan
-        nodes = with_parents(engine, state.nodes, changed_rows(left_c, exists, 0.0) - 1)
+        self._plans[step], self._unrecorded = plan, True
+        # The scorer has seen the nodes, and they may be those of the leaves, which without gradients are not to change.
+        nodes = state.nodes if torch.is_grad_enabled() else state.nodes.clone()
+        nodes = with_parents(engine, nodes, changed_rows(left_c, exists, 0.0) - 1)
         return c, state.next(nodes, exists, left_c)
 
     def encoding(self, recorder: Recorder | None) -> Encoding:
         """The results of all sequences.
 
-        The parameters of scorer and decision have a gradient, even where it is 0 as all decisions are saturated:
-        optimizers leave alone what has none.
+        Where all steps were saturated, the parameters of scorer and decision have a gradient of 0, as they would have
+        with a graph: optimizers leave alone what has none.
         """
         found = self.results.encoding(self.engine.cell.readout, recorder)
-        if self._joins and not self._recorded and torch.is_grad_enabled():
+        if self._unrecorded and not self._recorded and torch.is_grad_enabled():
             parts = (self.engine.scorer, self.engine.decision)
             parameters = [own for part in parts for own in part.parameters() if own.requires_grad]
             if parameters:
-                found.vector = with_zero_gradients(found.vector, *parameters)
+                nothing = zero_of(parameters)
+                found.vector = found.vector + nothing.to(found.vector.dtype)
+                found.penalty = found.penalty + nothing.to(found.penalty.dtype)
         return found
 
     def retire(self, state: State) -> State | None:
@@ -218,9 +227,10 @@ def may_drop(engine: Recursion) -> bool:
 
 def may_join(engine: Recursion) -> bool:
     """Whether a step of saturated decisions may join adjacent nodes: where such steps are exact, and their positions
-    and halting are known before the nodes are."""
+    and halting are known before the nodes are. Some versions of torch reuse weights that autocast has cast without
+    gradients, so not there."""
     exact = engine.skip == engine.drop == 0 and uses_exact_zeros(engine) and may_drop(engine)
-    return exact and not engine.halting.needs_vectors and not engine.checkpoint
+    return exact and not (engine.halting.needs_vectors or engine.checkpoint or autocasting("cpu"))
 
 
 def host_sees(values: Tensor) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core.engine.checks import expect_shape
-from crvnn_core.engine.hard import with_parents
+from crvnn_core.engine.hard import begin, with_parents
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.engine.operations import flagged_rows, from_left
 from crvnn_core.engine.results import Results
@@ -35,7 +35,7 @@ def encode_along(engine: Recursion, inputs: Tensor, mask: Tensor, levels: Tensor
 
     Besides the lengths, the host reads from the device once: the levels.
     """
-    state = engine.begin(inputs, mask)
+    state = begin(engine, inputs, mask)
     levels = _checked(levels, mask)[:, : max(state.lengths)]
     counts = _joins_by_level(levels, state.lengths)
     depths = [max(count, default=0) for count in counts]
@@ -81,7 +81,7 @@ def encode_sampled(
     are those of a tree in which every pair joins as soon as both its nodes are complete. The host reads from the
     device once a step: how many pairs join.
     """
-    state = engine.begin(inputs, mask)
+    state = begin(engine, inputs, mask)
     if cohesion is not None:
         _expect_cohesion(cohesion, mask)
     results = Results(penalty=0.0, unhalted_only=False)

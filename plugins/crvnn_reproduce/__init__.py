@@ -32,13 +32,13 @@ def crvnn_specs() -> Iterable[NamedSpec]:
         NamedSpec(
             "listops-self-training",
             str(here / "listops-self-training.toml"),
-            summary="ListOps of at most 40 tokens by self-training; for 'crvnn reproduce ablation'",
+            summary="ListOps of at most 40 tokens by self-training; for 'crvnn reproduce'",
             duration=duration,
         ),
         NamedSpec(
             "logic-self-training",
             str(here / "logic-self-training.toml"),
-            summary="logical inference, short pairs, by self-training; for 'crvnn reproduce ablation'",
+            summary="logical inference, short pairs, by self-training; for 'crvnn reproduce'",
             duration=duration,
         ),
         NamedSpec(

@@ -67,7 +67,7 @@ class System:
     model: Mapping[str, Any] = field(factory=dict)
     #: Why there is no such model; empty if there is.
     missing: str = ""
-    #: Changes of the whole spec for one budget, or for one experiment with it (``laptop``, ``logic-paper``).
+    #: Changes of the whole spec for a budget, an experiment, or both (``laptop``, ``logic``, ``logic-paper``).
     changes: Mapping[str, Mapping[str, Any]] = field(factory=dict)
 
 

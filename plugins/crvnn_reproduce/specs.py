@@ -69,7 +69,7 @@ def row_spec(row: Row, experiment: Experiment, budget: str, catalog: Catalog) ->
 
 def _tables(system: System, experiment: str, budget: str) -> list[Mapping[str, Any]]:
     """What a system changes of a spec, each over the one before."""
-    changes = [system.changes.get(key) for key in (budget, f"{experiment}-{budget}")]
+    changes = [system.changes.get(key) for key in (budget, experiment, f"{experiment}-{budget}")]
     return [each for each in ({"model": system.model} if system.model else None, *changes) if each]
 
 

@@ -83,6 +83,11 @@ def test_an_encoder_that_takes_no_trees_cannot_be_trained_by_self_training(conte
         contenders.build("lstm-self-training")
 
 
+def test_a_variant_that_differs_in_training_alone_is_not_measured_otherwise(catalog):
+    with pytest.raises(CrvnnError, match="crvnn-self-training differs in training only"):
+        check_contenders(["crvnn-self-training"], catalog, training=False)
+
+
 def test_without_kernels_is_only_while_the_encoder_runs(contenders):
     model = contenders.build("crvnn-torch").eval()
     seen = []

@@ -129,16 +129,62 @@ def test_a_step_with_a_decision_that_is_not_saturated_is_recorded():
     assert_same(found, outcome(model(sharpness=300.0, seed=3, shortcuts=False), inputs, mask), atol=1e-7)
 
 
-def test_decisions_with_noise_are_drawn_again_for_a_step_that_is_recorded():
-    """What follows a step is then known from the decisions that were recorded, not from those that were tried."""
+def test_decisions_with_noise_are_the_same_whether_a_step_is_tried_without_a_graph_or_not():
+    """Else saturated draws would be taken at the first try, and others at the second."""
     inputs, mask = batch([24, 11])
-    encoder = model(Stretched(0.2, "paper", noise=1.0), sharpness=30.0).train()
     for seed in range(5):
-        torch.manual_seed(seed)
-        encoding = encoder(inputs, mask, trace=True)
-        exists = encoding.trace.exists
-        assert torch.equal(exists[1:], exists[:-1] * (1 - encoding.trace.compose))
-        assert encoding.vector.isfinite().all()
+        found = []
+        for checkpoint in (False, True):  # with activation checkpointing every step is recorded at once
+            encoder = model(Stretched(0.2, "paper", noise=1.0), checkpoint=checkpoint).train()
+            torch.manual_seed(seed)
+            found.append(outcome(encoder, inputs, mask))
+        assert_same(*found)
+
+
+class Leaning(PlainDecision):
+    """Says that its decisions may be exactly 0 or 1 and have no gradient there; they come very close to it."""
+
+    gradient_vanishes = True
+
+    def forward(self, scores, near, eligible, exists):
+        return torch.where(scores > 0, 1.0, 1e-20).to(scores.dtype) * eligible
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_decision_that_is_nearly_0_is_not_taken_for_one(gradients):
+    inputs, mask = batch([14, 9])
+    quick, plain = (model(Leaning(), shortcuts=on) for on in (True, False))
+    with torch.set_grad_enabled(gradients):
+        torch.testing.assert_close(quick(inputs, mask).vector, plain(inputs, mask).vector, atol=1e-9, rtol=0)
+
+
+def test_what_is_returned_of_saturated_steps_is_an_ordinary_tensor():
+    inputs, mask = batch([9, 4])
+    encoder = model(sharpness=1e5)
+    encoding = encoder(inputs, mask)
+    encoding.vector.relu_()
+    (encoding.vector.sum() + encoding.penalty.sum()).backward()
+    encoder(inputs, mask).penalty.sum().backward()
+    gradient = torch.func.grad(lambda x: encoder(x, mask).vector.sum())(inputs)
+    assert gradient.isfinite().all()
+
+
+class Remembering(GatedCell):
+    """Gives the leaves that it has given before."""
+
+    def leaf(self, inputs):
+        if not hasattr(self, "leaves"):
+            self.leaves = super().leaf(inputs)
+        return self.leaves
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_leaves_are_not_changed(hard):
+    inputs, mask = batch([9, 9])
+    encoder = model(sharpness=1e5, cell=Remembering)
+    with torch.no_grad():
+        first, second = (encoder(inputs, mask, hard=hard).vector for _ in range(2))
+    assert torch.equal(first, second)
 
 
 @pytest.mark.parametrize("options", [{"checkpoint": True}, {"drop": 1e-3}, {"skip": 1e-3}])

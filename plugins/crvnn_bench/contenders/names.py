@@ -25,6 +25,8 @@ VARIANTS = {
 ALONE = ("dense", "dense-retriever")
 #: Variants that cannot be trained.
 INFERENCE_ONLY = frozenset({"hard"})
+#: Variants that differ in training alone.
+TRAINING_ONLY = frozenset({"self-training"})
 
 
 @frozen
@@ -73,4 +75,6 @@ def check_contenders(names: Sequence[str], catalog: Catalog, training: bool) -> 
             )
         if training and name.variant in INFERENCE_ONLY:
             raise CrvnnError(f"{text} is inference only; leave it out, or measure --work forward")
+        if not training and name.variant in TRAINING_ONLY:
+            raise CrvnnError(f"{text} differs in training only; leave it out, or measure --work train")
     return list(dict.fromkeys(names))

@@ -124,14 +124,19 @@ class SpareBuffers {
     return buffer.view(shape);
   }
 
-  // Keeps a buffer, if it is contiguous, nothing else holds its memory, and there is room.
+  // Keeps a buffer, if it is contiguous and nothing else holds its memory; the oldest ones make room.
   static void give(Tensor&& buffer) {
     const Tensor given = std::move(buffer);
-    if (!given.defined() || !given.is_contiguous() || given.storage().use_count() > 1) return;
+    if (!given.defined() || !given.is_contiguous() || given.nbytes() > MOST) return;
+    if (given.use_count() > 1 || given.storage().use_count() > 1) return;
     std::vector<Tensor>& spare = of_thread();
-    std::size_t bytes = given.nbytes();
-    for (const Tensor& other : spare) bytes += other.nbytes();
-    if (bytes <= MOST) spare.push_back(given);
+    spare.push_back(given);
+    std::size_t bytes = 0;
+    for (const Tensor& kept : spare) bytes += kept.nbytes();
+    while (bytes > MOST) {
+      bytes -= spare.front().nbytes();
+      spare.erase(spare.begin());
+    }
   }
 
  private:

@@ -151,7 +151,7 @@ inline void transposed_product(const Tensor& a, const Tensor& b, Tensor out, boo
   float* to = mutable_data(out);
   for (std::int64_t p = 0; p < m; p += GEMM_DEPTH) {
     const std::int64_t depth = std::min(GEMM_DEPTH, m - p);
-    const Factor factor(b.narrow(0, p, depth));
+    Factor factor(b.narrow(0, p, depth));
     const float *rows = data(a) + p * n, *panels = data(factor.values);
     in_threads(strips, 1, [&](std::int64_t first, std::int64_t last) {
       std::vector<float> strip(TILE_ROWS * depth);  // some columns of a, contiguous
@@ -172,6 +172,7 @@ inline void transposed_product(const Tensor& a, const Tensor& b, Tensor out, boo
         }
       }
     });
+    SpareBuffers::give(std::move(factor.values));
   }
 }
 

@@ -196,7 +196,9 @@ struct SharedWeights : torch::CustomClassHolder {
   // Called when the last owner is gone, while shared_weights may still have a weak pointer to this.
   void release_resources() override {
     shared.clear();
-    for (Factor& factor : factors_) SpareBuffers::give(std::move(factor.values));
+    for (Factor& factor : factors_) {
+      if (OWN_GEMM) SpareBuffers::give(std::move(factor.values));  // else it may be the weight itself
+    }
     factors_.clear();
     gradients.reset();
   }

@@ -74,7 +74,11 @@ def test_showing_trains_nothing(reproduce, tmp_path):
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
-        ("listop", [], "no table is called 'listop'. Did you mean 'listops'?\nTables: ablation, ablation-self-training, arguments"),
+        (
+            "listop",
+            [],
+            "no table is called 'listop'. Did you mean 'listops'?\nTables: ablation, ablation-self-training, arguments",
+        ),
         ("none.toml", [], "none.toml: there is no such file. Tables: ablation"),
         (
             "letters.toml",

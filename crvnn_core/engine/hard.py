@@ -64,10 +64,8 @@ def encode_hard(engine: Recursion, inputs: Tensor, mask: Tensor, trace: bool) ->
 def begin(engine: Recursion, inputs: Tensor, mask: Tensor) -> State:
     """The state before the first step, for ``with_parents``: leaves that nothing else holds, where it changes them."""
     state = engine.begin(inputs, mask)
-    if not torch.is_grad_enabled():
-        state.nodes = (
-            state.nodes.clone()
-        )  # a leaf transform may return a parameter, or something that it keeps
+    if not torch.is_grad_enabled():  # a leaf transform may return a parameter, or something that it keeps
+        state.nodes = state.nodes.clone()
     return state
 
 

@@ -1,7 +1,8 @@
 """Which sequences stay active, which positions are kept, and where the cell need not run.
 
 Sequences leave the batch when they halt. Positions leave their sequence when they no longer exist, and the cell is run
-only where it changes a node that still matters; by default both are exact (docs/explanation/recursion.md).
+only where it changes a node that still matters; by default both are exact. A step in which every decision is 0 or 1
+records no graph of the decisions (docs/explanation/recursion.md).
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ inline void multiply(const Tensor& a, const Factor& factor, Tensor out, bool add
     add ? out.addmm_(a, factor.values) : at::mm_out(out, a, factor.values);
     return;
   }
-  const std::int64_t m = a.size(0), stride = a.stride(0), k = factor.k, n = factor.n, grain = std::max<std::int64_t>(1, m * k * PANEL);
+  const std::int64_t m = a.size(0), stride = a.stride(0), k = factor.k, n = factor.n;
+  const std::int64_t grain = std::max<std::int64_t>(1, m * k * PANEL);
   const float *rows = data(a), *panels = data(factor.values);
   float* to = mutable_data(out);
   const auto work = [&](std::int64_t first, std::int64_t last) {

@@ -16,6 +16,7 @@ from crvnn_core.interfaces import Encoder, Encoding, Example
 from crvnn_core.interfaces.encoder import expect_hard_inference as expect_hard_inference
 from crvnn_core.interfaces.encoder import expect_tree_supervision as expect_tree_supervision
 from crvnn_core.interfaces.encoder import limits_on_trees
+from crvnn_core.kernels import fixed_weights
 from crvnn_core.precision import at_least_float32
 from crvnn_core.training.data import RESERVED, UNKNOWN, Batch, Tokens, Vocabulary, collate, collate_trees
 from crvnn_core.trees import Tree
@@ -204,11 +205,12 @@ class Model(nn.Module):
         if self.encoder.needs_trees:
             levels = [tokens.expected_levels() for tokens in sequences]
         encodings = []
-        for place, tokens in enumerate(sequences):
-            along: dict[str, Any] = {"levels": levels[place]} if levels is not None else {}
-            encodings.append(self.encoder(self._vectors(tokens), tokens.mask, **options, **along))
-            if trace and tokens.trees is not None:  # over all tokens, those of structure too
-                encodings[-1].joins = [[node.split - 1 for node in tree.nodes] for tree in tokens.trees]
+        with fixed_weights():
+            for place, tokens in enumerate(sequences):
+                along: dict[str, Any] = {"levels": levels[place]} if levels is not None else {}
+                encodings.append(self.encoder(self._vectors(tokens), tokens.mask, **options, **along))
+                if trace and tokens.trees is not None:  # over all tokens, those of structure too
+                    encodings[-1].joins = [[node.split - 1 for node in tree.nodes] for tree in tokens.trees]
         return tuple(encodings)
 
     @torch.no_grad()

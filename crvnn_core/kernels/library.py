@@ -139,14 +139,17 @@ def in_use() -> bool:
 
 @contextlib.contextmanager
 def fixed_weights() -> Iterator[None]:
-    """A block in which no weights change, so that kernels transpose them once instead of in every step."""
+    """A forward pass, in which no weights change: kernels copy them and share nodes of the graph once for all steps.
+
+    Outside such a block kernels do so in every call, with the same results.
+    """
     if not dispatch.serves():
         yield
         return
     entered = [loaded.operators for library in _attached if (loaded := library.load()) is not None]
-    for operators in entered:
-        operators.enter()
-    try:
+    try:  # from here on: an interrupt between enter and leave must not leave a pass open
+        for operators in entered:
+            operators.enter()
         yield
     finally:
         for operators in entered:

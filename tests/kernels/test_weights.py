@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from crvnn_core.kernels import without
+from crvnn_core.kernels import fixed_weights, without
 from crvnn_plugins.cells.gated import GatedCell
 from crvnn_plugins.retrievers.dense import AdhocDense
 from crvnn_plugins.retrievers.interval import Adhoc
@@ -15,8 +15,9 @@ from crvnn_plugins.scorers import WindowScorer
 from twins import assert_close, batch, encoder_of, everything, graph, needs_kernels, numbers
 
 
+@fixed_weights()
 def _loss(module):
-    """A loss of several calls of a module, with different numbers of rows."""
+    """A loss of several calls of a module in one forward pass, with different numbers of rows."""
     total = 0.0
     for number, rows in enumerate((3, 600, 1, 40, 1100, 7)):
         values = numbers((1, rows, module.width), number)

@@ -27,23 +27,23 @@ inline std::int64_t rows_per_pass(std::int64_t rows, bool checkpointing) {
 
 // Results of the forward pass: parents [m, d]; for the backward pass inner before its bias [m, h], gates after their
 // sigmoids [m, 4 d], LayerNorm statistics [m, 2].
-struct ForwardPass {
+struct Composed {
   Tensor parent, inner, mixing, statistics;
 };
 
 // Returns the forward pass for children [m, d] and a dropout mask [m, h]. Without save, inner and gates are scratch
 // buffers of one chunk per thread, and only the parents are meaningful.
-inline ForwardPass compose(const Tensor& left, const Tensor& right, const CellWeights& cell, const Tensor& dropout,
+inline Composed compose(const Tensor& left, const Tensor& right, const CellWeights& cell, const Tensor& dropout,
                            bool save) {
   const std::int64_t rows = left.size(0), d = left.size(1), h = cell.expand.size(0);
   const Chunks chunks(rows);
   const std::int64_t scratch_rows = chunks.threads * chunks.size, kept_rows = save ? rows : scratch_rows;
   const auto empty = [&](std::int64_t n, std::int64_t width) { return at::empty({n, width}, left.options()); };
   const bool checkpointing = save && is_checkpointing();
-  ForwardPass result{empty(rows, d), scratch({kept_rows, h}, left.options(), checkpointing),
+  Composed result{empty(rows, d), scratch({kept_rows, h}, left.options(), checkpointing),
                      scratch({kept_rows, 4 * d}, left.options(), checkpointing), empty(rows, 2)};
   const Tensor children = empty(scratch_rows, 2 * d), active = save ? empty(scratch_rows, h) : result.inner;
-  const Factor to_inner = transposed_factor(cell.expand), to_gates = transposed_factor(cell.gates);
+  const Factor to_inner = transposed_factor(cell.expand, 2 * d), to_gates = transposed_factor(cell.gates, h);
   chunks.each([&](std::int64_t thread, std::int64_t first, std::int64_t last) {
     at::AutoDispatchBelowADInplaceOrView below;
     const std::int64_t offset = thread * chunks.size, from = save ? first : offset, size = last - first;
@@ -81,7 +81,7 @@ struct Gated : torch::autograd::Function<Gated> {
                         const std::optional<Tensor>& dropout) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor l = as_matrix(left), r = as_matrix(right), mask = dropout ? as_matrix(*dropout) : Tensor();
-    const ForwardPass result = compose(l, r, CellWeights(weights, eps, kind), mask, true);
+    const Composed result = compose(l, r, CellWeights(weights, eps, kind), mask, true);
     variable_list saved{left, right, result.inner, result.mixing, result.statistics, mask};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);

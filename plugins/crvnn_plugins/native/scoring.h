@@ -34,7 +34,7 @@ class ScoreLayers {
  public:
   // For windows of width k.
   ScoreLayers(at::TensorList weights, std::int64_t k, std::int64_t kind)
-      : by_windows(transposed_factor(weights[0].narrow(1, 0, k))), kind_(kind), offset_(weights[1].contiguous()),
+      : by_windows(transposed_factor(weights[0], k)), kind_(kind), offset_(weights[1].contiguous()),
         score_(weights[2].contiguous()), score_bias_(weights[3].const_data_ptr<float>()[0]) {
     const Features features = features_of(weights);
     if (!features.any()) return;

@@ -1,5 +1,5 @@
-// Helpers that every kernel uses: loops over threads, scratch buffers, transposed weights that are cached for one forward
-// pass, and access to saved tensors in a backward pass. Tensors are float32, contiguous and row-major unless a comment says
+// Helpers that every kernel uses: loops over threads, scratch buffers, what belongs to one forward pass, and access to saved
+// tensors in a backward pass. Tensors are float32, contiguous and row-major unless a comment says
 // otherwise; [B, n, d] is batch, positions, width.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <ATen/SavedTensorHooks.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
 #include <torch/library.h>
 
 #ifdef __SSE__
@@ -147,45 +148,46 @@ class SpareBuffers {
   }
 };
 
-// A thread-local cache of transposed and of packed weights (gemm.h). It is valid between enter() and leave(), which the
-// host calls around a forward pass: weights do not change meanwhile, so each is copied once and not in every step.
-struct WeightCache {
-  std::int64_t depth = 0;
-  std::vector<std::pair<Tensor, Tensor>> transposed, packed;
+// What the running forward pass of a thread has made of its weights: copies as factors of products (gemm.h), and the nodes
+// that its steps share (weights.h). The host calls enter() and leave() around a pass. All of it is made by the pass and gone
+// with it; what the steps have recorded then belongs to their graph alone, so no pass ever sees what another has made.
+struct ForwardPass {
+  // A copy of the first columns of a weight. Holding the weight keeps its memory from being used for another one, and its
+  // version counts changes in place: a weight of the same memory and version is the one that was copied.
+  struct Copy {
+    Tensor weight, values;
+    std::int64_t columns;
+    std::uint32_t version;
+  };
 
-  static WeightCache& of_thread() {
-    thread_local WeightCache cache;
-    return cache;
+  std::int64_t depth = 0;  // passes within passes are one
+  std::vector<Copy> copies;
+  std::vector<c10::intrusive_ptr<torch::CustomClassHolder>> layers;
+
+  static ForwardPass& of_thread() {
+    thread_local ForwardPass pass;
+    return pass;
   }
+  static bool is_running() { return of_thread().depth > 0; }
 };
 
-inline void enter() { ++WeightCache::of_thread().depth; }
+// Returns how often a tensor has been changed in place; an inference tensor does not count.
+inline std::uint32_t version_of(const Tensor& tensor) { return tensor.is_inference() ? 0 : tensor._version(); }
+
+inline void enter() { ++ForwardPass::of_thread().depth; }
 
 inline void leave() {
-  WeightCache& cache = WeightCache::of_thread();
-  if (cache.depth > 0 && --cache.depth == 0) {
-    cache.transposed.clear();
-    for (auto& [weight, panels] : cache.packed) SpareBuffers::give(std::move(panels));
-    cache.packed.clear();
-  }
+  ForwardPass& pass = ForwardPass::of_thread();
+  if (pass.depth == 0 || --pass.depth > 0) return;
+  for (ForwardPass::Copy& copy : pass.copies) SpareBuffers::give(std::move(copy.values));
+  pass.copies.clear();
+  pass.layers.clear();
 }
 
 // Defines the operators enter and leave; every library calls this.
 inline void define_scope(torch::Library& library) {
   library.def("enter() -> ()", &enter);
   library.def("leave() -> ()", &leave);
-}
-
-// Returns weights [outputs, inputs] transposed: a contiguous copy, with which GEMM is faster, while the cache is valid;
-// a view otherwise.
-inline Tensor transposed(const Tensor& weight) {
-  WeightCache& cache = WeightCache::of_thread();
-  if (!cache.depth) return weight.t();
-  for (const auto& [known, copy] : cache.transposed) {
-    if (same_memory(known, weight)) return copy;
-  }
-  cache.transposed.emplace_back(weight.tensor_data(), weight.t().contiguous());
-  return cache.transposed.back().second;
 }
 
 // Returns whether activation checkpointing is on (checkpoint = true): it installs hooks for saved tensors.

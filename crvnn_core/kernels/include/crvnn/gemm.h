@@ -108,15 +108,19 @@ struct Factor {
   }
 };
 
-// Returns weights [outputs, inputs], transposed, as a factor; packed once while the cache of weights is valid.
-inline Factor transposed_factor(const Tensor& weight) {
-  if (!OWN_GEMM) return Factor(transposed(weight));
-  WeightCache& cache = WeightCache::of_thread();
-  for (const auto& [known, panels] : cache.packed) {
-    if (same_memory(known, weight)) return Factor(panels, weight.size(1), weight.size(0));
+// Returns the first columns of weights [outputs, inputs], transposed, as a factor; made once in a forward pass. Where torch
+// computes products, it is a contiguous copy, with which it is faster, or outside a pass a view.
+inline Factor transposed_factor(const Tensor& weight, std::int64_t columns) {
+  ForwardPass& pass = ForwardPass::of_thread();
+  for (const ForwardPass::Copy& copy : pass.copies) {
+    if (same_memory(copy.weight, weight) && copy.version == version_of(weight) && copy.columns == columns) {
+      return Factor(copy.values, columns, weight.size(0));
+    }
   }
-  const Factor made(weight.t());
-  if (cache.depth) cache.packed.emplace_back(weight.tensor_data(), made.values);
+  const Tensor matrix = weight.narrow(1, 0, columns).t();
+  if (!ForwardPass::is_running()) return Factor(matrix);
+  const Factor made(OWN_GEMM ? matrix : matrix.contiguous());
+  pass.copies.push_back({weight.tensor_data(), made.values, columns, version_of(weight)});
   return made;
 }
 

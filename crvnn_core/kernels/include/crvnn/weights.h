@@ -174,51 +174,51 @@ struct ShareWeights : torch::autograd::Function<ShareWeights> {
   }
 };
 
-// The weights of a layer as the steps of one graph use them: the outputs of ShareWeights. Only those steps own this.
+// The weights of a layer as the recorded steps of one forward pass use them: the outputs of ShareWeights. The pass owns this
+// while it runs, and its steps do as long as their graph lives.
 struct SharedWeights : torch::CustomClassHolder {
   SharedWeights(const variable_list& weights, c10::intrusive_ptr<WeightGradients> gradients_)
       : shared(ShareWeights::apply(at::TensorList(weights), gradients_)),
         gradients(std::move(gradients_)),
-        nodes_(nodes_of(weights)),
-        factors_(weights.size()) {}
+        given_(weights),
+        factors_(weights.size()) {
+    for (const Tensor& weight : weights) versions_.push_back(version_of(weight));
+  }
+  ~SharedWeights() override {
+    for (auto& [pass, factor] : factors_) {
+      if (OWN_GEMM) SpareBuffers::give(std::move(factor.values));  // else it may be the weight itself
+    }
+  }
 
   variable_list shared;
   c10::intrusive_ptr<WeightGradients> gradients;
 
-  // Returns the factor of number i for the products in backward passes: make() returns its matrix, made and packed once.
+  // Returns the factor of number i for the products of the running backward pass: make() returns its matrix. It is made and
+  // packed once in a pass, since weights may have changed before the next one.
   template <class Make>
   Factor factor(std::size_t i, const Make& make) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (!factors_[i].values.defined()) factors_[i] = Factor(make());
-    return factors_[i];
-  }
-
-  // Called when the last owner is gone, while shared_weights may still have a weak pointer to this.
-  void release_resources() override {
-    shared.clear();
-    for (Factor& factor : factors_) {
-      if (OWN_GEMM) SpareBuffers::give(std::move(factor.values));  // else it may be the weight itself
+    auto& [pass, factor] = factors_[i];
+    if (const int running = torch::autograd::get_current_graph_task_id(); !factor.values.defined() || pass != running) {
+      pass = running;
+      factor = Factor(make());
     }
-    factors_.clear();
-    gradients.reset();
+    return factor;
   }
 
-  // Returns whether these are the given weights: the same memory, and the same nodes of the graph.
+  // Returns whether these are the given weights, unchanged since.
   bool same_as(const variable_list& weights) const {
-    return std::equal(weights.begin(), weights.end(), shared.begin(), shared.end(), same_memory) &&
-           nodes_of(weights) == nodes_;
+    if (weights.size() != given_.size()) return false;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (!weights[i].is_same(given_[i]) || version_of(weights[i]) != versions_[i]) return false;
+    }
+    return true;
   }
 
  private:
-  // The nodes that receive the gradients of the weights.
-  static std::vector<const void*> nodes_of(const variable_list& weights) {
-    std::vector<const void*> nodes;
-    for (const Tensor& weight : weights) nodes.push_back(torch::autograd::impl::gradient_edge(weight).function.get());
-    return nodes;
-  }
-
-  std::vector<const void*> nodes_;  // the graph of `shared` keeps them alive
-  std::vector<Factor> factors_;
+  variable_list given_;
+  std::vector<std::uint32_t> versions_;
+  std::vector<std::pair<int, Factor>> factors_;  // with the backward pass that made each
   std::mutex mutex_;
 };
 
@@ -228,18 +228,16 @@ inline bool recording(variable_list inputs, const variable_list& weights) {
   return recording(inputs);
 }
 
-// Returns the shared weights of the given ones: the same object for all steps of a graph, until the graph is freed.
+// Returns the shared weights of the given ones: the same object for all steps of a forward pass; outside a pass, a new one.
 template <class LayerGradients>
 c10::intrusive_ptr<SharedWeights> shared_weights(const variable_list& weights) {
-  static std::mutex mutex;
-  static std::vector<c10::weak_intrusive_ptr<SharedWeights>> alive;
-  const std::lock_guard<std::mutex> guard(mutex);
-  std::erase_if(alive, [](const auto& other) { return other.expired(); });
-  for (const auto& other : alive) {
-    if (auto known = other.lock(); known && known->same_as(weights)) return known;
+  auto& layers = ForwardPass::of_thread().layers;
+  for (const auto& layer : layers) {
+    auto known = c10::static_intrusive_pointer_cast<SharedWeights>(layer);
+    if (known->same_as(weights) && dynamic_cast<LayerGradients*>(known->gradients.get())) return known;
   }
   auto created = c10::make_intrusive<SharedWeights>(weights, c10::make_intrusive<LayerGradients>(weights));
-  alive.emplace_back(created);
+  if (ForwardPass::is_running()) layers.push_back(created);
   return created;
 }
 

@@ -86,21 +86,25 @@ def nearest_present(present: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class IdentityCache(Generic[T]):
-    """What was computed from a tensor, found again by the tensor's identity."""
+    """What was computed from a tensor, found again by the tensor itself unless it was changed in place since.
+
+    Changes of inference tensors are not counted by torch, so nothing is kept of them.
+    """
 
     def __init__(self) -> None:
-        self._found: list[tuple[Tensor, T]] = []
+        self._found: list[tuple[Tensor, int, T]] = []
 
     def get(self, key: Tensor, compute: Callable[[Tensor], T]) -> T:
         """What is known of ``key``; computed if nothing is."""
-        for known, value in self._found:
-            if known is key:
+        for known, version, value in self._found:
+            if known is key and version == key._version:
                 return value
         return self.put(key, compute(key))
 
     def put(self, key: Tensor, value: T) -> T:
         """Keep a value for ``key``."""
-        self._found.append((key, value))
+        if not key.is_inference():
+            self._found.append((key, key._version, value))
         return value
 
 

@@ -132,6 +132,48 @@ def gradients_reach(module: nn.Module, loss: Tensor) -> None:
         finite(gradient, f"the gradient of '{name}'")
 
 
+def gradients_are_those_of_the_present_weights(
+    make: Callable[[], nn.Module], loss_of: Callable[..., Tensor], *inputs: Tensor
+) -> None:
+    """Assert that what was computed with earlier weights, and the graphs that hold it, change no gradient.
+
+    The gradients of a module whose weights have changed in place, as an optimizer changes them, are compared with those
+    of a new module with the same weights.
+
+    :param loss_of: a number that is computed with a module from the inputs.
+    """
+    leaves = [value.detach().requires_grad_() for value in inputs]
+
+    def gradients(module: nn.Module, loss: Tensor) -> dict[str, Tensor]:
+        wanted: dict[str, Tensor] = {
+            f"'{name}'": p for name, p in module.named_parameters() if p.requires_grad
+        }
+        wanted |= {f"input {number}": leaf for number, leaf in enumerate(leaves)}
+        found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
+        return dict(zip(wanted, found, strict=True))
+
+    module, held = make(), []
+    for change in range(3):
+        held.append(loss_of(module, *leaves))
+        held[-1].backward(retain_graph=True)  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            for number, weight in enumerate(module.parameters()):
+                weight.add_(0.3 * random(weight.numel(), seed=10 * change + number).view_as(weight))
+    new = make()
+    new.load_state_dict(module.state_dict())
+    right = gradients(new, loss_of(new, *leaves))
+    held += [loss_of(module, *leaves), loss_of(module, *leaves)]
+    for loss in held[:-3:-1]:  # of the two graphs of the present weights, the later one first
+        for name, gradient in gradients(module, loss).items():
+            allowed = TOLERANCE * max(1.0, right[name].abs().max().item())
+            same(
+                gradient,
+                right[name],
+                f"the gradient of {name}, while graphs of earlier weights live,",
+                allowed,
+            )
+
+
 def live_settings_exist(component: Component, part: Part) -> None:
     """Assert that every name in ``live_settings`` is a parameter of the component."""
     parameters = component.parameters()

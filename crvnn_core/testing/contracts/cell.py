@@ -12,6 +12,7 @@ from crvnn_core.testing.common import (
     WIDTH,
     build,
     finite,
+    gradients_are_those_of_the_present_weights,
     gradients_reach,
     half_precision,
     no_stray_tensors,
@@ -105,6 +106,16 @@ def check_cell_learns(component: Component) -> None:
     gradients_reach(cell, (cell.readout(cell(cell(left, right), right)) * weights).sum())
 
 
+def check_cell_has_gradients_of_its_present_weights(component: Component) -> None:
+    """Gradients are right while earlier graphs live and after weights have changed in place."""
+
+    def loss(cell: Cell, left: Tensor, right: Tensor) -> Tensor:
+        return (cell.readout(cell(cell(left, right), right)) * random(WIDTH)).sum()
+
+    children = _children(build(component))
+    gradients_are_those_of_the_present_weights(lambda: build(component), loss, *children)
+
+
 def check_cell_stays_finite_when_deep(component: Component) -> None:
     """A chain of 200 compositions has no NaN or infinity in it, forward or backward."""
     cell = build(component)
@@ -155,6 +166,7 @@ CELL_CHECKS = (
     check_cell_sees_both_children,
     check_cell_bears_a_child_of_zeros,
     check_cell_learns,
+    check_cell_has_gradients_of_its_present_weights,
     check_cell_stays_finite_when_deep,
     check_cell_runs_on_any_device,
     check_cell_works_under_autocast,

@@ -14,6 +14,7 @@ from crvnn_core.testing.common import (
     WIDTH,
     build,
     finite,
+    gradients_are_those_of_the_present_weights,
     gradients_reach,
     half_precision,
     live_settings_exist,
@@ -99,6 +100,16 @@ def check_encoder_learns(component: Component) -> None:
     mask = padded()
     encoder = _encoder(component).train()
     gradients_reach(encoder, total(encoder(random(*mask.shape, WIDTH), mask)))
+
+
+def check_encoder_has_gradients_of_its_present_weights(component: Component) -> None:
+    """Gradients are right while earlier graphs live and after weights have changed in place."""
+    mask = padded()
+    gradients_are_those_of_the_present_weights(
+        lambda: _encoder(component),
+        lambda encoder, inputs: (encoder(inputs, mask).vector * random(WIDTH)).sum(),
+        random(*mask.shape, WIDTH),
+    )
 
 
 def check_encoder_refuses_what_it_cannot_encode(component: Component) -> None:
@@ -280,6 +291,7 @@ ENCODER_CHECKS = (
     check_encoder_ignores_the_order_of_the_batch,
     check_encoder_sees_every_token,
     check_encoder_learns,
+    check_encoder_has_gradients_of_its_present_weights,
     check_encoder_refuses_what_it_cannot_encode,
     check_encoder_traces_truly,
     check_encoder_joins_every_position_once,

@@ -13,6 +13,7 @@ from crvnn_core.testing.common import (
     build,
     existences,
     finite,
+    gradients_are_those_of_the_present_weights,
     gradients_reach,
     half_precision,
     no_stray_tensors,
@@ -82,6 +83,17 @@ def check_scorer_learns(component: Component) -> None:
     finite(vectors.grad, "the gradient of the vectors")
 
 
+def check_scorer_has_gradients_of_its_present_weights(component: Component) -> None:
+    """Gradients are right while earlier graphs live and after weights have changed in place."""
+    vectors, near, left_c, mask = _inputs()
+    gradients_are_those_of_the_present_weights(
+        lambda: build(component),
+        lambda scorer, vectors, left_c: (scorer(vectors, near, left_c)[mask] ** 2).sum(),
+        vectors,
+        left_c,
+    )
+
+
 def check_scorer_runs_on_any_device(component: Component) -> None:
     """Every tensor is made on the device of the input."""
     with no_stray_tensors():
@@ -123,6 +135,7 @@ SCORER_CHECKS = (
     check_scorer_ignores_padding,
     check_scorer_ignores_positions_that_are_gone,
     check_scorer_learns,
+    check_scorer_has_gradients_of_its_present_weights,
     check_scorer_runs_on_any_device,
     check_scorer_works_under_autocast,
     check_scorer_is_deterministic,

@@ -8,6 +8,7 @@ from contract_faults import (
     nan_in_half_precision,
     noisy,
     on_the_cpu,
+    with_stale_weights,
     with_unsaved_state,
     with_unused_parameter,
 )
@@ -122,6 +123,11 @@ FAULTY = [
         "cell_bears_a_child_of_zeros",
         cell(lambda new, left, right: new + right.norm(dim=-1, keepdim=True).sqrt()),
         "the gradient of a child has NaN or infinity",
+    ),
+    (
+        "cell_has_gradients_of_its_present_weights",
+        with_stale_weights(PlainCell),
+        "while graphs of earlier weights live",
     ),
     ("cell_learns", RaisesInTraining, "not in training"),
     (

@@ -5,7 +5,14 @@ import torch
 from torch import nn
 
 from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
-from contract_faults import nan_in_half_precision, noisy, on_the_cpu, with_live_setting, with_unused_parameter
+from contract_faults import (
+    nan_in_half_precision,
+    noisy,
+    on_the_cpu,
+    with_live_setting,
+    with_stale_weights,
+    with_unused_parameter,
+)
 from crvnn_core import Encoder, Encoding, Recursion, checked_lengths
 from crvnn_core.engine.trace import Trace
 
@@ -275,6 +282,11 @@ FAULTY = [
         "encoder_sees_every_token",
         encoder(lambda vector, x: 2 * x[:, 0]),
         "the vector of sequence 0 does not depend on its token 1",
+    ),
+    (
+        "encoder_has_gradients_of_its_present_weights",
+        with_stale_weights(MeanEncoder, "encoding"),
+        "while graphs of earlier weights live",
     ),
     ("encoder_learns", with_unused_parameter(MeanEncoder), "no gradient reaches the parameter 'unused'"),
     ("encoder_refuses_what_it_cannot_encode", UncheckedEncoder, "no InputError was raised"),

@@ -7,6 +7,7 @@ from contract_faults import (
     nan_in_half_precision,
     noisy,
     on_the_cpu,
+    with_stale_weights,
     with_unsaved_state,
     with_unused_parameter,
 )
@@ -64,6 +65,11 @@ FAULTY = [
         "scorer_ignores_positions_that_are_gone",
         altered_scorer(lambda scores, v: scores + v.roll(1, 1).mean(-1)),
         "positions that have e = 0, which are seen other than through near",
+    ),
+    (
+        "scorer_has_gradients_of_its_present_weights",
+        with_stale_weights(PlainScorer),
+        "while graphs of earlier weights live",
     ),
     ("scorer_learns", with_unused_parameter(PlainScorer), "no gradient reaches the parameter 'unused'"),
     ("scorer_runs_on_any_device", altered_scorer(on_the_cpu), "fails on the meta device"),

@@ -90,7 +90,16 @@ def test_there_are_specs_for_every_task_of_the_paper_and_every_ablation():
     for row in ("sigmoid", "no-transition", "no-structure", "no-halt-penalty", "relu", "lstm", "balanced"):
         for task in ("listops", "logic"):
             assert f"ablation-{task}-{row}" in SPECS
+    assert "ablation-mnli-balanced" in SPECS
     assert "from-file" in SPECS
+
+
+@pytest.mark.parametrize("task", ["listops", "logic"])
+def test_the_relu_ablation_changes_the_cell_alone(task, catalog):
+    plain, changed = (spec_dict(read_spec(catalog, name)) for name in (task, f"ablation-{task}-relu"))
+    assert changed["model"]["cell"].pop("activation") == "relu"
+    assert plain["model"]["cell"].pop("activation") == "gelu"
+    assert changed == plain
 
 
 def test_every_file_is_offered_by_a_name_and_every_name_has_a_file(catalog):

@@ -54,14 +54,19 @@ _SPECS = (
     ("mnli", "MNLI as in the paper, with SNLI's pairs", ("mnli", "snli", "glove"), _GPU),
     ("mnli-laptop", "MNLI, narrow, at most 12 steps", ("mnli", "glove-6b"), "hours per epoch, two CPU cores"),
 )
-_TASKS = {"listops": "ListOps", "logic": "logical inference"}
+#: Of the tasks that have ablations, a title and the datasets.
+_TASKS = {
+    "listops": ("ListOps", ("listops",)),
+    "logic": ("logical inference", ("logic",)),
+    "mnli": ("MNLI", ("mnli", "snli", "glove")),
+}
 _ABLATIONS = {
     "balanced": "the cell along balanced trees",
     "lstm": "an LSTM cell",
     "no-halt-penalty": "no halt penalty",
     "no-structure": "a left-to-right recurrent network",
     "no-transition": "no transition features in the scorer",
-    "relu": "ReLU in place of GeLU",
+    "relu": "ReLU in place of GeLU in the cell",
     "sigmoid": "a sigmoid without modulation",
 }
 
@@ -71,16 +76,16 @@ def named_specs() -> Iterator[NamedSpec]:
     for name, summary, datasets, duration in _SPECS:
         path = str(_HERE / f"{name}.toml")
         yield NamedSpec(name, path, summary=summary, data=_data(datasets), duration=duration)
-    for task, title in _TASKS.items():
-        for change, summary in _ABLATIONS.items():
-            path = str(_HERE / "ablations" / f"{task}-{change}.toml")
-            yield NamedSpec(
-                f"ablation-{task}-{change}",
-                path,
-                summary=f"{title}, ablation: {summary}",
-                data=_data((task,)),
-                duration=_GPU,
-            )
+    for path in sorted((_HERE / "ablations").glob("*.toml")):
+        task, _, change = path.stem.partition("-")
+        title, datasets = _TASKS[task]
+        yield NamedSpec(
+            f"ablation-{path.stem}",
+            str(path),
+            summary=f"{title}, ablation: {_ABLATIONS[change]}",
+            data=_data(datasets),
+            duration=_GPU,
+        )
 
 
 def _data(datasets: tuple[str, ...]) -> str:

@@ -56,8 +56,9 @@ class Logic(FileTask):
     for more than 12 as well. A hash of the text puts a tenth of the rows that qualify for
     training into the development split.
 
-    :param directory: where the published files ``train0`` ... ``train12`` are, plain or with ``.gz``; empty to
-        generate pairs. The longer pairs are taken from ``test7`` ... ``test12`` where these are, as in the paper.
+    :param directory: where the published files ``train0``, ``train1``, ... and ``test7``, ... are, plain or with
+        ``.gz``; empty to generate pairs. In the setting ``length`` the test split is ``test7`` ... ``test12``, as in
+        the paper; in the others it is a part of the pairs in ``train0`` ... ``train6``.
     :param setting: ``length``: test on more operations than were trained on. ``A``, ``B`` and ``C``: test on pairs
         with ``( and ( not a ) )``, ``( and ( not ... ) )`` and ``( and|or ( not ... ) )``, which training never sees.
     :param train_operations: the most operations of pairs to train on.
@@ -101,7 +102,7 @@ class Logic(FileTask):
         self.count, self.held_out, self.fresh, self.rename = rows, held_out, fresh, rename
         self.longer = range(train_operations + 1, MOST_OPERATIONS + 1)
         short = tuple(_names("train", number) for number in range(train_operations + 1))
-        long = tuple((*_names("test", number), *_names("train", number)) for number in self.longer)
+        long = tuple(_names("test", number) for number in self.longer)
         self.files = {"train": short, "dev": short, "test": long if setting == "length" else short}
 
     @cached_property

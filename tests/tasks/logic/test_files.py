@@ -1,6 +1,7 @@
 """Propositional inference from published files and from the user's."""
 
 import gzip
+import re
 from collections import Counter
 from itertools import islice
 
@@ -23,6 +24,13 @@ def publish(directory, kind, number, count=40, packed=False):
     return rows
 
 
+def published(directory, kind, numbers):
+    """The rows of the files of a kind."""
+    paths = [next(directory.glob(f"{kind}{number}*")) for number in numbers]
+    texts = [gzip.decompress(p.read_bytes()) if p.suffix else p.read_bytes() for p in paths]
+    return [row for text in texts for row in text.decode().splitlines(keepends=True)]
+
+
 def as_rows(examples):
     return [
         f"{RELATIONS[e.label]}\t{' '.join(e.sequences[0])}\t{' '.join(e.sequences[1])}\n" for e in examples
@@ -33,6 +41,8 @@ def as_rows(examples):
 def directory(tmp_path):
     for number in range(13):
         publish(tmp_path, "train", number, count=30, packed=number % 2 == 1)
+    for number in range(7, 13):
+        publish(tmp_path, "test", number, count=20, packed=number % 2 == 0)
     return tmp_path
 
 
@@ -40,16 +50,9 @@ def test_published_files_are_read_whole(directory):
     task = Logic(str(directory))
     assert tuple(task.splits) == ("train", "dev", "test")
     found = {split: as_rows(task.examples(split, 0)) for split in task.splits}
-    texts = {
-        number: (directory / f"train{number}").read_text()
-        if number % 2 == 0
-        else gzip.decompress((directory / f"train{number}.gz").read_bytes()).decode()
-        for number in range(13)
-    }
-    short = [row for number in range(7) for row in texts[number].splitlines(keepends=True)]
-    assert sorted(found["train"] + found["dev"]) == sorted(short)
+    assert sorted(found["train"] + found["dev"]) == sorted(published(directory, "train", range(7)))
     assert 8 <= len(found["dev"]) <= 35
-    assert found["test"] == [row for n in range(7, 13) for row in texts[n].splitlines(keepends=True)]
+    assert found["test"] == published(directory, "test", range(7, 13))
 
 
 def test_development_rows_do_not_depend_on_their_order(directory):
@@ -59,11 +62,14 @@ def test_development_rows_do_not_depend_on_their_order(directory):
     assert set(as_rows(Logic(str(directory)).examples("dev", 0))) == before
 
 
-def test_test_files_take_precedence_over_longer_training_files(directory):
-    rows = publish(directory, "test", 9, count=5)
-    tested = as_rows(Logic(str(directory)).examples("test", 0))
-    assert [row for row in tested if operations([part.split() for part in row.split("\t")]) == 9] == rows
-    assert len(tested) == 5 * 30 + 5
+def test_longer_training_files_are_not_tested_on(directory):
+    for path in directory.glob("test*"):
+        path.unlink()
+    task = Logic(str(directory))
+    assert tuple(task.splits) == ("train", "dev")
+    assert re.match(r".* has no test7\. It has train0, .*\n.*'crvnn data get logic", task.why_missing("test"))
+    with pytest.raises(CrvnnError, match="has no test7"):
+        next(task.examples("test", 0))
 
 
 @pytest.mark.parametrize("setting", ["length", "A", "B", "C"])
@@ -71,7 +77,7 @@ def test_every_row_of_the_files_is_in_one_split(directory, setting):
     task = Logic(str(directory), setting=setting)
     rows = Counter((row.file.name, row.line) for split in task.splits for row in task.rows(split))
     assert set(rows.values()) == {1}
-    assert len(rows) == (13 if setting == "length" else 7) * 30
+    assert len(rows) == 7 * 30 + (6 * 20 if setting == "length" else 0)
     for split in task.splits:
         assert [row.example for row in task.rows(split)] == list(task.examples(split, 0))
 
@@ -86,7 +92,7 @@ def test_rows_with_the_pattern_are_the_test_split(directory, setting):
 
 
 def test_without_the_longer_files_there_is_no_test_split(directory):
-    (directory / "train12").unlink()
+    (directory / "test12.gz").unlink()
     assert tuple(Logic(str(directory)).splits) == ("train", "dev")
     assert tuple(Logic(str(directory), setting="C").splits) == ("train", "dev", "test")
 

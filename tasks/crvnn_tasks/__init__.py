@@ -68,7 +68,9 @@ def crvnn_specs() -> Iterable[NamedSpec]:
 def crvnn_models() -> Iterable[TrainedModel]:
     here = Path(__file__).parent / "models"
     return [
-        TrainedModel("listops", str(here / "listops"), summary="ListOps, width 128, trained on labels only"),
+        TrainedModel(
+            "listops", str(here / "listops"), summary="ListOps, width 128, self-trained on labels only"
+        ),
         TrainedModel(
             "listops-guided",
             str(here / "listops-guided"),
@@ -77,7 +79,7 @@ def crvnn_models() -> Iterable[TrainedModel]:
         TrainedModel(
             "logic",
             str(here / "logic"),
-            summary="relations of logical sentences, width 128, trained without trees",
+            summary="relations of logical sentences, width 128, self-trained without gold trees",
         ),
     ]
 

@@ -95,6 +95,15 @@ def test_the_logic_model_knows_simple_relations(first, second, relation):
     assert json.loads(result.stdout)[0]["label"] == relation
 
 
+def test_the_logic_card_has_the_figures_of_the_published_test_files():
+    home = HOME.parent / "logic"
+    found = json.loads((home / "results.json").read_text())["splits"]["test"]["buckets"]
+    assert [found[str(n)]["examples"] for n in range(7, 13)] == [4707, 3347, 2230, 1444, 864, 853]
+    figures = [f"{100 * found[str(n)]['accuracy']:.1f}" for n in range(7, 13)]
+    card = " ".join((home / "MODEL.md").read_text().split())
+    assert f"{', '.join(figures[:-1])} and {figures[-1]}% of the published test files" in card
+
+
 def test_the_logic_model_is_right_on_generated_pairs():
     examples = list(islice(Logic(held_out=300).examples("dev", 5), 300))
     assert load("logic").evaluate(examples).total.accuracy > 0.97  # 99.5% of the published development pairs

@@ -55,7 +55,7 @@ _SPECS = (
     ("mnli-laptop", "MNLI, narrow, at most 12 steps", ("mnli", "glove-6b"), "hours per epoch, two CPU cores"),
 )
 #: Of the tasks that have ablations, a title and the datasets.
-_TASKS = {
+_TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "listops": ("ListOps", ("listops",)),
     "logic": ("logical inference", ("logic",)),
     "mnli": ("MNLI", ("mnli", "snli", "glove")),
@@ -76,14 +76,14 @@ def named_specs() -> Iterator[NamedSpec]:
     for name, summary, datasets, duration in _SPECS:
         path = str(_HERE / f"{name}.toml")
         yield NamedSpec(name, path, summary=summary, data=_data(datasets), duration=duration)
-    for path in sorted((_HERE / "ablations").glob("*.toml")):
-        task, _, change = path.stem.partition("-")
-        title, datasets = _TASKS[task]
+    for file in sorted((_HERE / "ablations").glob("*.toml")):
+        task, _, change = file.stem.partition("-")
+        title, needed = _TASKS[task]
         yield NamedSpec(
-            f"ablation-{path.stem}",
-            str(path),
+            f"ablation-{file.stem}",
+            str(file),
             summary=f"{title}, ablation: {_ABLATIONS[change]}",
-            data=_data(datasets),
+            data=_data(needed),
             duration=_GPU,
         )
 

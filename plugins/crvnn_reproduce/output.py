@@ -97,6 +97,10 @@ def notes(results: Results) -> list[str]:
             "A laptop's budget is far smaller than the paper's: narrower models, shorter rows and fewer steps. "
             "Compare rows with each other, not with the published figures."
         )
+    if results.verdicts:
+        found.append(
+            "A claim holds, or does not, where the difference is beyond the spread over seeds: no significance test."
+        )
     found.append("Time: of all runs of the row; processor time on a CPU.")
     found += [f"Measured on {machine}." for machine in results.machines]
     if plan.table.source:

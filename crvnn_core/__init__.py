@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Retriever,
         Scheduled,
         Scorer,
+        StatefulHalting,
         Task,
         set_progress,
     )
@@ -82,6 +83,7 @@ _LAZY = {
         "Retriever",
         "Scheduled",
         "Scorer",
+        "StatefulHalting",
         "Task",
         "set_progress",
     ),
@@ -145,6 +147,7 @@ __all__ = [
     "Score",
     "Scorer",
     "SpecError",
+    "StatefulHalting",
     "Task",
     "Tokens",
     "Trace",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -81,6 +82,28 @@ def expect_shape(part: nn.Module, role: str, got: Tensor, shape: tuple[int, ...]
     else:
         return
     raise ContractError(f"{role} {type(part).__name__} returned {fault}", role.split()[-1])
+
+
+def checked_halting(
+    part: nn.Module, found: Any, sequences: int, state: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """What a halting returned: which sequences have not halted [B], and its next state if it had one before."""
+    if state:
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise ContractError(
+                f"halting {type(part).__name__} returned a {type(found).__name__}; a stateful one must return two "
+                "tensors: which sequences go on, and the next state",
+                "halting",
+            )
+        found, after = found
+        expect_shape(part, "state of halting", after, state[0].shape)
+        state = (after.detach().to(state[0].dtype),)
+    expect_shape(part, "halting", found, (sequences,))
+    if found.dtype != torch.bool:
+        raise ContractError(
+            f"halting {type(part).__name__} returned {found.dtype}; it must return bools", "halting"
+        )
+    return found, state
 
 
 def expect_neighbourhood(part: nn.Module, got: Neighbourhood) -> Neighbourhood:

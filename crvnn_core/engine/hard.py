@@ -30,34 +30,30 @@ def encode_hard(engine: Recursion, inputs: Tensor, mask: Tensor, trace: bool) ->
     results = Results(penalty=0.0, unhalted_only=False)  # one node is left of every sequence
     recorder = Recorder(mask, state.exists.dtype) if trace else None
     tokens_left, sizes = list(state.lengths), [length + 2 * state.edge for length in state.lengths]
-    closing = [False] * len(sizes)  # whether what is left joins from left to right
+    # [B] the steps after which what is left joins from left to right; 0 for what has halted
+    limits = engine.step_limits(state.tokens.sum(1))
     kept = state.present
     while active := _retire(results, state, tokens_left):
         tokens_left, sizes = [tokens_left[i] for i in active], [sizes[i] for i in active]
-        closing = [closing[i] for i in active]
+        if len(active) < len(state.lengths):
+            limits = limits[active]
         if state.step or len(active) < len(state.lengths):
             state = state.compacted(active, kept, max(sizes))
-        closing = [
-            already or state.step >= engine.step_limit(length)
-            for already, length in zip(closing, state.lengths, strict=True)
-        ]
-        closes = torch.tensor(closing, device=mask.device) if any(closing) else None
         there = state.present.to(state.exists.dtype)  # every position that is left exists
         c = engine.decide(state, adjacent(state.present, there), there)
         remaining, joins, receives, kept, exists = join(
-            c, state.exists, state.eligible, state.tokens, state.present, closes
+            c, state.exists, state.eligible, state.tokens, state.present, limits <= state.step
         )
-        # The host reads from the device once a step: how many join, and which sequences have not halted. It does so
-        # before the parents are made, so a halting that needs vectors sees those of the step before.
-        wanted = engine.wants_more(exists, state.nodes, state.step + 1)
-        made, more = torch.stack([joins.sum(1), wanted]).tolist()
+        made = joins.sum(1).tolist()  # the host reads from the device once a step
         nodes = with_parents(engine, state.nodes, flagged_rows(joins, sum(made)))
+        more, halting = engine.wants_more(exists, nodes, state.step + 1, state.halting)
+        limits = limits * more
         state = state.next(nodes, remaining, receives)
+        state.halting = halting
         if recorder is not None:
             recorder.record(state, joins, exists)
         tokens_left = [count - joined for count, joined in zip(tokens_left, made, strict=True)]
         sizes = [size - joined for size, joined in zip(sizes, made, strict=True)]
-        closing = [already or not go_on for already, go_on in zip(closing, more, strict=True)]
     return results.encoding(engine.cell.readout, recorder)
 
 

@@ -131,7 +131,7 @@ def compact(
 
 @operation(ENGINE)
 def join(
-    c: Tensor, before: Tensor, eligible: Tensor, tokens: Tensor, present: Tensor, closing: Tensor | None
+    c: Tensor, before: Tensor, eligible: Tensor, tokens: Tensor, present: Tensor, closing: Tensor
 ) -> tuple[Tensor, ...]:
     """Binary decisions [B, N], from c and from the probability ``before`` of not having been composed yet.
 
@@ -140,7 +140,7 @@ def join(
     ``closing`` [B]; of two neighbours only the left one does.
     """
     remaining = before * (1 - c)
-    wishes = eligible & (remaining <= 0.5 if closing is None else (remaining <= 0.5) | closing.unsqueeze(1))
+    wishes = eligible & ((remaining <= 0.5) | closing.unsqueeze(1))
     joins = wishes & ~from_left(wishes)
     kept = present & ~joins
     kind = remaining.dtype

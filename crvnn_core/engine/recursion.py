@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from crvnn_core.annotations import CountOrZero, Range, Weight, check_ranges
 from crvnn_core.engine.checkpointing import checkpointed
-from crvnn_core.engine.checks import checked_lengths, expect_neighbourhood, expect_shape
+from crvnn_core.engine.checks import checked_halting, checked_lengths, expect_neighbourhood, expect_shape
 from crvnn_core.engine.hard import encode_hard
 from crvnn_core.engine.neighbourhoods import CachedNeighbourhood, adjacent, nearest_present
 from crvnn_core.engine.operations import blend, transition
@@ -19,8 +19,18 @@ from crvnn_core.engine.state import State
 from crvnn_core.engine.supervision import encode_along, encode_sampled
 from crvnn_core.engine.trace import Recorder
 from crvnn_core.engine.traceable import TraceableHard, TraceableRecursion, TraceableSoft, uncompiled
-from crvnn_core.errors import ContractError, CrvnnError
-from crvnn_core.interfaces import Cell, Decision, Encoder, Encoding, Halting, Neighbourhood, Retriever, Scorer
+from crvnn_core.errors import CrvnnError
+from crvnn_core.interfaces import (
+    Cell,
+    Decision,
+    Encoder,
+    Encoding,
+    Halting,
+    Neighbourhood,
+    Retriever,
+    Scorer,
+    StatefulHalting,
+)
 from crvnn_core.kernels import fixed_weights
 from crvnn_core.precision import at_least_float32, autocasting
 
@@ -169,17 +179,22 @@ class Recursion(Encoder):
         expect_shape(self.cell, "cell", parent, right.shape)
         return parent.to(right.dtype)
 
-    def wants_more(self, exists: Tensor, nodes: Tensor, step: int | Tensor) -> Tensor:
-        """Which sequences have not halted [B], from the existence of their tokens [B, N] after a step.
+    def wants_more(
+        self, exists: Tensor, nodes: Tensor, step: int | Tensor, state: tuple[Tensor, ...] = ()
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Which sequences have not halted after a step [B], and the next state of a halting that has one.
 
+        :param exists: [B, N] the existence of their tokens; 0 at other positions.
         :param step: its number; in a graph for all lengths a tensor, with which one computes as with a number.
         """
-        more = self.halting(exists.detach(), self.cell.readout(nodes).detach(), cast("int", step))
-        expect_shape(self.halting, "halting", more, exists.shape[:1])
-        if more.dtype != torch.bool:
-            kind = type(self.halting).__name__
-            raise ContractError(f"halting {kind} returned {more.dtype}; it must return bools", "halting")
-        return more
+        halting: Any = self.halting
+        found = halting(exists.detach(), self._vectors(exists, nodes), step, *state)
+        return checked_halting(halting, found, exists.shape[0], state)
+
+    def _vectors(self, exists: Tensor, nodes: Tensor) -> Tensor:
+        """The vectors [B, N, d] that a halting is given: 0 at whatever is no token or has e = 0, if it reads them."""
+        vectors = self.cell.readout(nodes).detach()
+        return vectors.masked_fill((exists == 0).unsqueeze(-1), 0) if self.halting.needs_vectors else vectors
 
     def step_limit(self, length: int) -> int:
         limits = [length - 1 + self.extra_steps, self.max_steps or None, self.halting.limit]
@@ -224,19 +239,31 @@ class Recursion(Encoder):
         expect_shape(self.cell, "read-out of cell", self.cell.readout(nodes), inputs.shape)
         present = place < count + self._edge
         exists = at_least_float32(present.to(nodes.dtype))
+        tokens = (place >= 0) & (place < count)
         return State(
             nodes=nodes,
             exists=exists,
             left_c=torch.zeros_like(exists),
             lost=torch.zeros_like(exists) if self.drop > 0 else None,
             present=present,
-            tokens=(place >= 0) & (place < count),
+            tokens=tokens,
             eligible=(place >= 0) & (place < count - 1),
             place=place.expand_as(exists),
             batch_index=torch.arange(inputs.shape[0], device=inputs.device),
             edge=self._edge,
             lengths=lengths,
+            halting=self._initial_state_of_halting(tokens, nodes),
         )
+
+    def _initial_state_of_halting(self, tokens: Tensor, nodes: Tensor) -> tuple[Tensor, ...]:
+        """Its state before the first step, in which every token exists; empty for a halting that has none."""
+        if not isinstance(self.halting, StatefulHalting):
+            return ()
+        exists = at_least_float32(tokens.to(nodes.dtype))
+        state = self.halting.initial_state(exists, self._vectors(exists, nodes))
+        shape = (exists.shape[0], *getattr(state, "shape", ())[1:])
+        expect_shape(self.halting, "initial state of halting", state, shape)
+        return (state.detach(),)
 
     def _with_boundaries(self, inputs: Tensor, count: Tensor) -> Tensor:
         """The inputs with START before the first token of each sequence and END behind its last."""

@@ -47,6 +47,7 @@ class StepPlan:
     active: list[int]  # the sequences that take one, as their steps have not run out either
     sizes: list[int]  # how many positions are kept
     uncertain: list[int]  # how many of these may have e < 1
+    halting: tuple[Tensor, ...] = ()  # the state of the halting after the step
 
 
 class ActiveSequences:
@@ -137,6 +138,7 @@ class ActiveSequences:
                 self.results.add(state, leaving, halted)
         if not plan.active:
             return None
+        state.halting = plan.halting
         sizes, n = [plan.sizes[i] for i in plan.active], plan.kept.shape[1]
         all_exist = not any(plan.uncertain[i] for i in plan.active)
         # Where everything exists, neighbours are those next to a position, so whatever has e = 0 must go.
@@ -151,8 +153,9 @@ class ActiveSequences:
         engine = self.engine
         sizes = [length + 2 * state.edge for length in state.lengths]
         more, uncertain, kept = [True] * len(sizes), sizes if step else [0] * len(sizes), state.present
+        halting = state.halting
         if step and not nodes.is_meta:
-            wanted = engine.wants_more(exists.detach() * state.tokens, nodes, step)
+            wanted, halting = engine.wants_more(exists.detach() * state.tokens, nodes, step, halting)
             if self._drops or self._saturates:
                 kept, facts = self._survey(state, wanted, exists)
                 answers, sizes, uncertain = facts.tolist()
@@ -160,7 +163,7 @@ class ActiveSequences:
             else:
                 more = wanted.tolist()
         active = [i for i, go in enumerate(more) if go and step < self._limit(state.lengths[i])]
-        return StepPlan(kept, more, active, sizes, uncertain)
+        return StepPlan(kept, more, active, sizes, uncertain, halting)
 
     def _survey(self, state: State, wanted: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
         """The kept positions [B, N]; and per sequence the halting's answer, how many are kept, how many may have

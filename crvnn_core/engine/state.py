@@ -26,6 +26,7 @@ class State:
     batch_index: Tensor  # [B] place in the batch as it was given
     edge: int  # 1 if START and END stand around the tokens, else 0
     lengths: tuple[int, ...]  # tokens of each sequence, known on the host
+    halting: tuple[Tensor, ...] = ()  # the state [B, ...] of a halting that has one
     step: int = 0  # steps taken so far
     all_exist: bool = True  # whether every position that is not padding is known to have e = 1
 
@@ -59,6 +60,7 @@ class State:
                 self.batch_index[index],
                 tuple(self.lengths[i] for i in sequences),
             )
+            after.halting = tuple(own[index] for own in self.halting)
             if lost is not None:
                 lost, exists, kept = lost[index], exists[index], kept[index]
         if lost is not None:

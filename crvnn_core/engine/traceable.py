@@ -65,7 +65,7 @@ class TraceableRecursion(nn.Module):
 
     @abstractmethod
     def step(self, state: State, limits: Tensor, carried: Carried) -> Carried:
-        """One step of all sequences; those that are done stay as they are."""
+        """One step of all sequences; those that are done stay as they are. What it returns is none of ``carried``."""
 
     @abstractmethod
     def root(self, state: State) -> Tensor:
@@ -73,17 +73,20 @@ class TraceableRecursion(nn.Module):
 
 
 class TraceableSoft(TraceableRecursion):
-    """Algorithm 1 at every position. Carried: r, e, left(c), which sequences are active, and steps taken."""
+    """Algorithm 1 at every position.
+
+    Carried: r, e, left(c), which sequences are active, steps taken, and the state of a halting that has one.
+    """
 
     def begin(self, state: State, limits: Tensor) -> Carried:
         taken = torch.zeros_like(limits)
-        return state.nodes, state.exists, state.left_c, taken < limits, taken
+        return state.nodes, state.exists, state.left_c, taken < limits, taken, *state.halting
 
     def any_active(self, *carried: Tensor) -> Tensor:
         return carried[3].any()
 
     def step(self, state: State, limits: Tensor, carried: Carried) -> Carried:
-        nodes, exists, left_c, active, taken = carried
+        nodes, exists, left_c, active, taken, *halting = carried
         near = self.retriever(exists, state.present)
         now = _with(state, nodes, exists, left_c, (state.present, state.tokens, state.eligible))
         c = self.engine.decide(now, near, exists)
@@ -94,8 +97,8 @@ class TraceableSoft(TraceableRecursion):
         exists, left_c = torch.where(changes, e_next, exists), torch.where(changes, alpha, left_c)
         taken = taken + active
         # All that are active have taken the same number of steps, and no other has taken more.
-        more = self.engine.wants_more(exists * state.tokens, nodes, taken.amax())
-        return nodes, exists, left_c, active & more & (taken < limits), taken
+        more, own = self.engine.wants_more(exists * state.tokens, nodes, taken.amax(), tuple(halting))
+        return nodes, exists, left_c, active & more & (taken < limits), taken, *map(torch.clone, own)
 
     def root(self, state: State) -> Tensor:
         return state.last()
@@ -105,35 +108,36 @@ class TraceableHard(TraceableRecursion):
     """Hard inference as ``encode_hard`` does it, the kept positions moved to the left after each step.
 
     Carried: nodes, the probability of not having been composed yet, left(c), present, tokens, eligible, which sequences
-    are closing, how many tokens are left of each, and the number of steps.
+    are closing, how many tokens are left of each, the number of steps, and the state of a halting that has one.
     """
 
     def begin(self, state: State, limits: Tensor) -> Carried:
         tensors = (state.nodes, state.exists, state.left_c, state.present, state.tokens, state.eligible)
         closing = torch.zeros_like(limits, dtype=torch.bool)
-        return *tensors, closing, state.tokens.sum(1), torch.zeros_like(limits[0])
+        return *tensors, closing, state.tokens.sum(1), torch.zeros_like(limits[0]), *state.halting
 
     def any_active(self, *carried: Tensor) -> Tensor:
         return (carried[7] > 1).any()
 
     def step(self, state: State, limits: Tensor, carried: Carried) -> Carried:
-        nodes, remaining, left_c, present, tokens, eligible, closing, tokens_left, number = carried
+        nodes, remaining, left_c, present, tokens, eligible, closing, tokens_left, number, *halting = carried
         closing = closing | (number >= limits)
         there = present.to(remaining.dtype)
         now = _with(state, nodes, remaining, left_c, (present, tokens, eligible))
         c = self.engine.decide(now, adjacent(present, there), there)
         remaining, joins, receives, kept, exists = join(c, remaining, eligible, tokens, present, closing)
         number = number + 1
-        more = self.engine.wants_more(exists, nodes, number)
         parents = self.engine.compose(pad(nodes[:, :-1], (0, 0, 1, 0)), nodes)  # with the position before
         nodes = torch.where((receives > 0).unsqueeze(2), parents, nodes)
+        more, own = self.engine.wants_more(exists, nodes, number, tuple(halting))
         order = _kept_first(kept)
         nodes = nodes.gather(1, order.unsqueeze(2).expand_as(nodes))
         remaining, left_c, *flags = (
             values.gather(1, order)
             for values in (remaining * kept, receives, kept, tokens & kept, eligible & kept)
         )
-        return nodes, remaining, left_c, *flags, closing | ~more, tokens_left - joins.sum(1), number
+        tokens_left = tokens_left - joins.sum(1)
+        return nodes, remaining, left_c, *flags, closing | ~more, tokens_left, number, *map(torch.clone, own)
 
     def root(self, state: State) -> Tensor:
         return torch.full_like(state.batch_index, state.edge)  # all that is left of the tokens

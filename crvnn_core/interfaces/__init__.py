@@ -10,6 +10,7 @@ from crvnn_core.interfaces.parts import (
     Retriever,
     Scheduled,
     Scorer,
+    StatefulHalting,
     set_progress,
 )
 from crvnn_core.interfaces.training import Embedding, Example, InputRow, Objective, Observer, Task
@@ -30,6 +31,7 @@ __all__ = [
     "Retriever",
     "Scheduled",
     "Scorer",
+    "StatefulHalting",
     "Task",
     "set_progress",
 ]

@@ -180,8 +180,8 @@ class Halting(Part):
 
     #: No sequence takes more steps than this, whatever ``forward`` says; ``None`` for no limit.
     limit: int | None = None
-    #: Whether ``forward`` reads ``vectors``. One that does not is called before they are computed, and after the last
-    #: step only those of last tokens are.
+    #: Whether it reads ``vectors``. One that does not is called before they are computed, and in the last step
+    #: only those of last tokens are.
     needs_vectors: bool = True
 
     looks = Renamed("needs_vectors")
@@ -198,8 +198,33 @@ class Halting(Part):
     def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
         """What is left after step number ``step`` -> bool [B], true to go on.
 
-        ``exists`` [B, n] is 0 where there is no token; ``vectors`` [B, n, d] are the cell's read-outs.
+        ``exists`` [B, n] is 0 where there is no token; ``vectors`` [B, n, d] are the cell's read-outs, 0 where
+        ``exists`` is. Positions with e = 0 may be missing, so sums over positions are safe and means are not.
         """
+
+
+class StatefulHalting(Halting):
+    """A halting with a state of its own for each sequence, which the engine carries from step to step.
+
+    The state [B, ...] is a tensor of any shape and type behind its first dimension. Its rows leave the batch with their
+    sequences. Nothing is kept in the module: a step may be asked about twice, and batches may alternate.
+    """
+
+    if TYPE_CHECKING:
+
+        def __call__(  # type: ignore[override]
+            self, exists: Tensor, vectors: Tensor, step: int, state: Tensor
+        ) -> tuple[Tensor, Tensor]: ...
+
+    @abstractmethod
+    def initial_state(self, exists: Tensor, vectors: Tensor) -> Tensor:
+        """The state [B, ...] before the first step; ``exists`` is 1 at every token, ``vectors`` are of leaves."""
+
+    @abstractmethod
+    def forward(  # type: ignore[override]
+        self, exists: Tensor, vectors: Tensor, step: int, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What ``Halting.forward`` returns, and the next state, from the state before."""
 
 
 class Scheduled(nn.Module):

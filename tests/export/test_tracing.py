@@ -14,6 +14,7 @@ from crvnn_export.graphs import formats
 from crvnn_export.graphs.classifier import Exportable
 from crvnn_export.graphs.formats import export
 from crvnn_export.graphs.tracing import traced
+from engines import Converged
 
 
 def model(*sets, **components):
@@ -83,6 +84,28 @@ def test_a_loop_over_positions_gives_the_same_logits(module, sets, monkeypatch):
 def test_loops_are_part_of_the_program(sets, tmp_path):
     export(exportable(*sets), "pt2", tmp_path / "model.pt2")
     assert "while_loop" in str(torch.export.load(tmp_path / "model.pt2").graph)
+
+
+class SinceTheLeaves(Converged):
+    """Its state never changes: a graph must not mistake that for an output that is an input."""
+
+    def forward(self, exists, vectors, step, leaves):
+        return (self.initial_state(exists, vectors) - leaves).norm(dim=1) > self.tolerance, leaves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("halting", "tolerance", "options"),
+    [(Converged, 0.5, {"depth": 6}), (Converged, 0.5, {"hard": True}), (SinceTheLeaves, 4, {})],
+)
+def test_the_state_of_a_halting_is_carried_in_the_graph(halting, tolerance, options, tmp_path):
+    given, unhalted = (
+        exportable(f"model.halting.tolerance={value}", halting=halting, **options)
+        for value in (tolerance, -1)
+    )
+    inputs = given.inputs(8, 11)
+    assert (given.expected(inputs) - unhalted.expected(inputs)).abs().max() > 1e-3  # halting early matters
+    assert export(given, "pt2", tmp_path / "model.pt2").difference < 1e-4
 
 
 class Averaging(Encoder):

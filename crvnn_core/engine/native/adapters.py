@@ -58,7 +58,7 @@ def join(
     eligible: Tensor,
     tokens: Tensor,
     present: Tensor,
-    closing: Tensor | None,
+    closing: Tensor,
 ) -> Any:
-    given = (c, before, eligible, tokens, present)
-    return ops.join(*(value.contiguous() for value in given), closing)
+    given = (c, before, eligible, tokens, present, closing)
+    return ops.join(*(value.contiguous() for value in given))

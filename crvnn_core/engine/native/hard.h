@@ -11,8 +11,7 @@ namespace crvnn {
 // of a run of adjacent candidates only the leftmost joins.
 inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> join(const Tensor& c_, const Tensor& before,
                                                                const Tensor& eligible, const Tensor& tokens,
-                                                               const Tensor& present,
-                                                               const std::optional<Tensor>& closing) {
+                                                               const Tensor& present, const Tensor& closing) {
   const std::int64_t batch = c_.size(0), n = c_.size(1);
   const Tensor remaining = at::empty_like(before), left_c = at::empty_like(before), exists = at::empty_like(before);
   const Tensor joins = at::empty_like(present), kept = at::empty_like(present);
@@ -22,7 +21,7 @@ inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> join(const Tensor& c_,
     const bool* is_eligible = eligible.const_data_ptr<bool>() + start;
     const bool* is_token = tokens.const_data_ptr<bool>() + start;
     const bool* is_present = present.const_data_ptr<bool>() + start;
-    const bool is_closing = closing && closing->const_data_ptr<bool>()[row];
+    const bool is_closing = closing.const_data_ptr<bool>()[row];
     float *p = mutable_data(remaining) + start, *g = mutable_data(left_c) + start, *e = mutable_data(exists) + start;
     bool *is_joining = joins.mutable_data_ptr<bool>() + start, *is_kept = kept.mutable_data_ptr<bool>() + start;
     bool left_is_candidate = false, left_joins = false;

@@ -7,7 +7,7 @@
 TORCH_LIBRARY(crvnn_engine, library) {
   crvnn::define_scope(library);
   library.def("blend(Tensor nodes, Tensor parents, Tensor left_c, Tensor? rows) -> Tensor", &crvnn::blend);
-  library.def("join(Tensor c, Tensor before, Tensor eligible, Tensor tokens, Tensor present, Tensor? closing) "
+  library.def("join(Tensor c, Tensor before, Tensor eligible, Tensor tokens, Tensor present, Tensor closing) "
               "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
               &crvnn::join);
   library.def("take_children(Tensor nodes, Tensor rows) -> (Tensor, Tensor, Tensor)", &crvnn::take_children);

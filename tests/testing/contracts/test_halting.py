@@ -5,9 +5,10 @@ import torch
 
 from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
 from contract_faults import with_live_setting
-from crvnn_core import Component
+from crvnn_core import Component, StatefulHalting
 from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import PlainHalting
+from engines import Converged
 
 #: Settings away from the defaults: the component's name, and what is set.
 VARIANTS = [
@@ -57,11 +58,38 @@ class MeanExistence(PlainHalting):
         return exists.mean(1) > 0.1
 
 
-class LargestVector(PlainHalting):
-    """Halts by the largest vector, which may belong to a position with e = 0."""
+class KeepsTheMean(PlainHalting):
+    """Halts when the mean of the vectors, padding included, no longer changes; keeps the last one in the module."""
+
+    before = torch.zeros(0)
 
     def forward(self, exists, vectors, step):
-        return vectors.abs().amax((1, 2)) > 0.01
+        before, self.before = self.before, vectors.mean(1)
+        if step == 1 or before.shape != self.before.shape:
+            return torch.ones_like(exists[:, 0], dtype=torch.bool)
+        return (self.before - before).norm(dim=1) > 0.05
+
+
+class MeanOfVectors(Converged):
+    """The same with a state of its own for each sequence: padding still counts."""
+
+    def initial_state(self, exists, vectors):
+        return vectors.mean(1)
+
+
+class OneStateForAll(Converged):
+    def initial_state(self, exists, vectors):
+        return super().initial_state(exists, vectors).sum(0)
+
+
+class ForgetsItsState(Converged):
+    def forward(self, exists, vectors, step, before):
+        return super().forward(exists, vectors, step, before)[0]
+
+
+class Undeclared(PlainHalting):
+    forward = Converged.forward
+    initial_state = Converged.initial_state
 
 
 class LimitedHalting(PlainHalting):
@@ -89,9 +117,19 @@ FAULTY = [
         "expected bool, got torch.float32",
     ),
     ("halting_answers_for_each_sequence", halting(lambda active: active.any()), "expected [3], got []"),
-    ("halting_treats_each_sequence_alone", BatchHalting, "continues: "),
+    ("halting_treats_each_sequence_alone", BatchHalting, "steps in a batch"),
+    ("halting_treats_each_sequence_alone", KeepsTheMean, "steps in a batch"),
+    ("halting_treats_each_sequence_alone", MeanOfVectors, "steps in a batch"),
+    ("halting_declares_its_state", KeepsTheMean, "keeps before in the module"),
+    ("halting_declares_its_state", OneStateForAll, "returned the shape [6]; [3] was expected"),
+    (
+        "halting_declares_its_state",
+        ForgetsItsState,
+        "returned a Tensor; a stateful one must return two tensors",
+    ),
+    ("halting_declares_its_state", Undeclared, "missing 1 required positional argument: 'before'"),
     ("halting_ignores_positions_that_are_gone", MeanExistence, "depends on positions with e = 0"),
-    ("halting_ignores_positions_that_are_gone", LargestVector, "depends on positions with e = 0"),
+    ("halting_ignores_positions_that_are_gone", MeanOfVectors, "depends on positions with e = 0"),
     ("halting_lets_fresh_sequences_go_on", halting(torch.zeros_like), "stops before anything was composed"),
     ("halting_has_a_sensible_limit", LimitedHalting, "limit is 0"),
     ("halting_runs_on_any_device", halting(lambda active: torch.ones(len(active), dtype=torch.bool)), ""),
@@ -119,13 +157,38 @@ def test_every_check_of_haltings_fails_for_a_faulty_halting():
 
 
 class SmallVectors(PlainHalting):
-    """Halts by the node vectors of positions with e > 0 of this sequence alone, which is allowed."""
+    """Halts by the node vectors of this sequence alone, which is allowed."""
 
     def forward(self, exists, vectors, step):
-        vectors = vectors * (exists > 0).unsqueeze(-1)
         return super().forward(exists, vectors, step) & (vectors.abs().amax((1, 2)) > 0.01)
 
 
+class Patient(StatefulHalting):
+    """Halts when existence has not decreased for two steps: its state is the last sum of e, and the steps since."""
+
+    needs_vectors = False
+
+    def initial_state(self, exists, vectors):
+        return torch.stack([exists.sum(1), torch.zeros_like(exists[:, 0])], 1)
+
+    def forward(self, exists, vectors, step, state):
+        now, (before, waited) = exists.sum(1), state.unbind(1)
+        waited = (waited + 1) * (before - now < 0.1)
+        return waited < 2, torch.stack([now, waited], 1)
+
+
+class Caching(PlainHalting):
+    """Computes something once and for all, which is no state."""
+
+    cached = None
+
+    def forward(self, exists, vectors, step):
+        if self.cached is None:
+            self.cached = torch.full((), 0.01, device=exists.device)
+        return (exists > self.cached).sum(1) > 1
+
+
+@pytest.mark.parametrize("halting", [SmallVectors, Converged, Patient, Caching])
 @pytest.mark.parametrize("check", CHECKS["halting"], ids=lambda check: check.__name__)
-def test_a_halting_may_read_the_node_vectors(check):
-    check(Component("small-vectors", SmallVectors))
+def test_a_halting_may_read_node_vectors_and_keep_a_state_for_each_sequence(check, halting):
+    check(Component("allowed", halting))

@@ -88,7 +88,7 @@ def nearest_present(present: Tensor) -> tuple[Tensor, Tensor]:
 class IdentityCache(Generic[T]):
     """What was computed from a tensor, found again by the tensor itself unless it was changed in place since.
 
-    Changes of inference tensors are not counted by torch, so nothing is kept of them.
+    Changes of inference tensors are not counted by torch, so nothing is kept of them, nor in a graph that is compiled.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class IdentityCache(Generic[T]):
 
     def put(self, key: Tensor, value: T) -> T:
         """Keep a value for ``key``."""
-        if not key.is_inference():
+        if not torch.compiler.is_compiling() and not key.is_inference():
             self._found.append((key, key._version, value))
         return value
 

@@ -100,6 +100,9 @@ class Decision(Part):
     gradient_vanishes: bool = False
     #: Whether c can be exactly 0 or 1. Where it cannot, the engine need not look for exact zeros.
     can_saturate: bool = True
+    #: Whether c_i c_j of two neighbours is at most 1/2 while every e is 0 or 1. If not, both may be composed in one
+    #: step: a conflict, in which what the left one carried is lost.
+    excludes_conflicts: bool = False
 
     fades, settles = Renamed("gradient_vanishes"), Renamed("can_saturate")
 

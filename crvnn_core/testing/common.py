@@ -20,7 +20,8 @@ from crvnn_core.interfaces import Encoder, Encoding, Part
 from crvnn_core.trees import Tree
 from crvnn_core.trees.levels import levels_of
 
-Check = Callable[[Component], None]
+#: Raises if a promise is broken; may return what else there is to say about it.
+Check = Callable[[Component], str | None]
 
 WIDTH = 6
 LENGTHS = (7, 1, 4)  # of the sequences in the checks' batches: full, alone, padded
@@ -47,13 +48,13 @@ def run_checks(component: Component, checks: Iterable[Check]) -> Iterator[Outcom
     """Put a component through each check in turn."""
     for check in checks:
         try:
-            check(component)
+            note = check(component)
         except AssertionError as error:
             yield Outcome(check.__name__, promise(check), False, str(error) or raised_at(error))
         except FAILURES as error:  # whatever a component does wrong is a broken promise, and is said
             yield Outcome(check.__name__, promise(check), False, raised_at(error))
         else:
-            yield Outcome(check.__name__, promise(check), True)
+            yield Outcome(check.__name__, promise(check), True, note or "")
 
 
 def build(component: Component, *, seed: int = 0, **available: Any) -> Any:

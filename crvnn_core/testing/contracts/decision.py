@@ -94,6 +94,28 @@ def check_decision_saturates_only_if_declared(component: Component) -> None:
         assert bool(((chosen > 0) & (chosen < 1)).all()), "c is exactly 0 or 1, though can_saturate is false"
 
 
+def check_decision_excludes_conflicts_if_declared(component: Component) -> str:
+    """If it sets ``excludes_conflicts``, no two neighbours are both composed in a step while e is 0 or 1."""
+    signs = random(64, 10, seed=3).sign()  # runs of equal scores among them
+    decision = build(component)
+    eligible = torch.ones_like(signs, dtype=torch.bool)
+    eligible[:, -1] = False
+    exists = torch.ones_like(signs)
+    together, pair = 0.0, (0.0, 0.0)
+    for scale in (3.0, 30.0, 300.0):
+        for scores in (scale * signs, scale * random(64, 10)):
+            c = decision(scores, matrices(exists), eligible, exists)
+            both = c[:, :-1] * c[:, 1:]
+            if both.max() > together:
+                row, place = divmod(int(both.argmax()), both.shape[1])
+                together, pair = both.max().item(), (c[row, place].item(), c[row, place + 1].item())
+    seen = f"two neighbours have c = {pair[0]:.2f} and {pair[1]:.2f}"
+    if decision.excludes_conflicts:
+        assert together <= 0.5, f"excludes_conflicts is set, but {seen} in the same step"
+        return f"it is set: at most, {seen}"
+    return f"it is not set: {f'conflicts are possible, {seen}' if together > 0.5 else 'none were found'}"
+
+
 def check_decision_likelihood_is_a_probability(component: Component) -> None:
     """The likelihood lies in [0, 1], and is 0 where a position is not eligible."""
     scores, near, eligible, exists = _inputs()
@@ -234,6 +256,7 @@ DECISION_CHECKS = (
     check_decision_leaves_the_ineligible_alone,
     check_decision_gradient_vanishes_if_declared,
     check_decision_saturates_only_if_declared,
+    check_decision_excludes_conflicts_if_declared,
     check_decision_likelihood_is_a_probability,
     check_decision_likelihood_has_a_gradient,
     check_decision_follows_the_scores,

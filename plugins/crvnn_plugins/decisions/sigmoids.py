@@ -77,6 +77,7 @@ class Modulated(Decision):
 
     gradient_vanishes = True
     can_saturate = False
+    excludes_conflicts = True
 
     def __init__(self, form: Literal["paper", "reference"] = "paper") -> None:
         super().__init__()
@@ -86,7 +87,17 @@ class Modulated(Decision):
         return relax(scores, near, eligible, self.form)
 
 
-class Tempered(Decision, Scheduled):
+class _MaybeModulated(Decision):
+    """Excludes conflicts if neighbours hold each other back: then c_i + c_j is at most 1."""
+
+    modulation: Modulation
+
+    @property
+    def excludes_conflicts(self) -> bool:  # type: ignore[override]
+        return self.modulation != "none"
+
+
+class Tempered(_MaybeModulated, Scheduled):
     """Scores divided by a temperature that goes from ``start`` to ``end`` while training progresses.
 
     :param start: temperature at the beginning of training.
@@ -124,7 +135,7 @@ class Tempered(Decision, Scheduled):
         return relax(scores / self.temperature.to(scores.dtype), near, eligible, self.modulation)
 
 
-class GumbelSigmoid(Decision):
+class GumbelSigmoid(_MaybeModulated):
     """Adds logistic noise (the difference of two Gumbel variables) to the scores in training, none afterwards.
 
     :param temperature: by which scores and noise are divided.
@@ -168,7 +179,7 @@ class StraightThrough(Decision):
         return relax(scores, near, eligible, self.modulation)
 
 
-class Stretched(Decision):
+class Stretched(_MaybeModulated):
     """A sigmoid stretched beyond [0, 1] and clipped: decisions become exact where the model is sure.
 
     With noise it is the hard concrete distribution (Louizos et al., 2018): what must hold against noise becomes sure.

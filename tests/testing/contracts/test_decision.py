@@ -12,6 +12,8 @@ from crvnn_core.kernels import in_use
 from crvnn_core.testing import CHECKS, run_checks
 from crvnn_core.testing.parts import PlainDecision
 
+EXCLUDED = "it is set: at most, two neighbours have c = 0.50 and 0.50"
+POSSIBLE = "it is not set: conflicts are possible, two neighbours have c = 1.00 and 1.00"
 MODULATIONS = ("none", "paper", "reference")
 
 #: Settings away from the defaults: the component's name, and what is set.
@@ -51,6 +53,12 @@ def decision(decide):
 
 def sigmoid(scores, eligible):
     return torch.sigmoid(scores) * eligible
+
+
+class UndeclaredConflicts(PlainDecision):
+    """Each position decides for itself, and is said to give way to its neighbours."""
+
+    excludes_conflicts = True
 
 
 class UndeclaredGradient(PlainDecision):
@@ -121,6 +129,11 @@ FAULTY = [
     ),
     ("decision_gradient_vanishes_if_declared", StraightThrough, "as a straight-through estimate has"),
     ("decision_saturates_only_if_declared", UndeclaredSaturation, "though can_saturate is false"),
+    (
+        "decision_excludes_conflicts_if_declared",
+        UndeclaredConflicts,
+        "excludes_conflicts is set, but two neighbours have c = 1.00 and 1.00 in the same step",
+    ),
     ("decision_ignores_positions_that_are_gone", TopK, "positions that have e = 0, which still compete"),
     (
         "decision_ignores_positions_that_are_gone",
@@ -213,3 +226,20 @@ MISTAKES = [
 def test_a_decision_with_one_mistake_fails_one_check(build, check):
     outcomes = run_checks(Component("faulty", build), CHECKS["decision"])
     assert [outcome.check for outcome in outcomes if not outcome.kept] == [check]
+
+
+@pytest.mark.parametrize(
+    ("name", "sets", "said"),
+    [
+        ("modulated", (), EXCLUDED),
+        ("stretched", (), EXCLUDED),
+        ("stretched", ("modulation=none",), POSSIBLE),
+        ("sigmoid", (), POSSIBLE),
+        ("sparsemax", (), POSSIBLE),
+        ("straight-through", ("threshold=0.6",), "it is not set: none were found"),
+    ],
+)
+def test_it_is_said_whether_a_decision_excludes_conflicts(name, sets, said):
+    (check,) = [each for each in CHECKS["decision"] if "conflicts" in each.__name__]
+    (outcome,) = run_checks(component("decision", name, sets), [check])
+    assert (outcome.kept, outcome.reason) == (True, said)

@@ -42,6 +42,14 @@ def catalog():
     return read_catalog(create_plugin_manager())
 
 
+@pytest.fixture(scope="session")
+def eager_run(tmp_path_factory):
+    """A run whose decision composes everything in the first step, in conflicts."""
+    path = tmp_path_factory.mktemp("eager") / "run"
+    train(small.variant("training.steps=1", "model.decision=eager"), path)
+    return path
+
+
 @pytest.fixture(params=["kernels", "torch"])
 def by(request):
     """Once with the native kernels, once by torch alone, for tests marked with ``usefixtures("by")``.

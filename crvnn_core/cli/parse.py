@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from crvnn_core.cli.names import RUN
 from crvnn_core.cli.predict import (
     expect_texts,
+    extraction_option,
     file_options,
     hard_option,
     place_names,
@@ -28,7 +30,10 @@ from crvnn_core.cli.session import (
 )
 from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 
-_MOST_VERDICTS = 10  # texts of which it is said whether label and tree are right
+if TYPE_CHECKING:
+    from crvnn_core.trees.extraction import Extraction
+
+_MOST_SAID = 10  # texts of which it is said whether label and tree are right, and which conflicts there are
 
 
 @click.command("parse")
@@ -51,6 +56,7 @@ _MOST_VERDICTS = 10  # texts of which it is said whether label and tree are righ
 )
 @set_option
 @hard_option
+@extraction_option
 @json_option
 @plugin_option
 @pass_session
@@ -65,6 +71,7 @@ def parse_command(
     out: Path | None,
     sets: tuple[str, ...],
     hard: bool,
+    extraction: Extraction,
     as_json: bool,
 ) -> None:
     """Show the tree along which the model in the directory RUN (or an installed one, by name) composes each TEXT.
@@ -73,8 +80,8 @@ def parse_command(
     gives two trees for each. Several trees go into one file where each is one line (as in brackets; as a list in a
     .json), and otherwise into numbered files: tree.svg becomes tree-1.svg, tree-2.svg and so on. Tokens that the
     model does not know are dashed in drawings, and named on standard error. There it also says, where the task can
-    tell, whether the predicted label is correct and how far the tree is the gold one. A text may have up to 5,000
-    tokens.
+    tell, whether the predicted label is correct and how far the tree is the gold one; and where a node of the tree
+    did not get into the sentence vector, in a conflict, which drawings mark. A text may have up to 5,000 tokens.
 
     \b
     Examples:
@@ -95,7 +102,7 @@ def parse_command(
         raise click.UsageError("--json prints everything; it goes with neither --format nor --out.")
     default = "terminal" if _on_terminal() else "brackets"
     chosen = form or (default if out is None else format_of(out))
-    trained = session.load(run, sets)
+    trained = evolve(session.load(run, sets), extraction=extraction)
     rows = read_inputs(texts, file, trained, lines=lines, skip=skip)
     try:
         with counting(len(rows), "parsing") as done:
@@ -111,7 +118,9 @@ def parse_command(
         print_json([each.plain() for each in found])
         return
     warn_of_unknown([each.unknown_tokens for each in found], rows, file)
-    _say_verdicts([each.verdict for each in found], place_names(rows, file))
+    places = place_names(rows, file)
+    _say([each.verdict for each in found], places)
+    _say([each.conflicts for each in found], places)
     trees = [tree for each in found for tree in each.written(chosen)]
     if out is None:
         click.echo(("\n" if chosen in ONE_LINE else "\n\n").join(trees))
@@ -121,12 +130,12 @@ def parse_command(
     click.echo(f"wrote {len(trees)} tree{'s' * (len(trees) > 1)}: {named}", err=True)
 
 
-def _say_verdicts(verdicts: Sequence[str], places: Sequence[str]) -> None:
-    """Say on standard error what is right about the first texts, where the task can tell."""
-    known = [(place, verdict) for place, verdict in zip(places, verdicts, strict=True) if verdict]
-    for place, verdict in known[:_MOST_VERDICTS]:
-        click.echo(f"crvnn: {place}: {verdict}", err=True)
-    if len(known) > _MOST_VERDICTS:
+def _say(words: Sequence[str], places: Sequence[str]) -> None:
+    """Say on standard error what is known of the first texts: what is right about them, and conflicts."""
+    known = [(place, each) for place, each in zip(places, words, strict=True) if each]
+    for place, each in known[:_MOST_SAID]:
+        click.echo(f"crvnn: {place}: {each}", err=True)
+    if len(known) > _MOST_SAID:
         click.echo("crvnn: ... and so on: --json has them all", err=True)
 
 

@@ -36,6 +36,15 @@ hard_option = click.option(
     help="Hard inference: binary decisions, n - 1 compositions of n tokens along one tree.",
 )
 
+extraction_option = click.option(
+    "--extraction",
+    type=click.Choice(("cumulative", "existence")),
+    default="cumulative",
+    show_default=True,
+    help="A position is composed once one half is reached by the sum of c over the steps so far, as in the paper, or "
+    "by 1 - e.",
+)
+
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path),

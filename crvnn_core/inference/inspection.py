@@ -14,6 +14,7 @@ from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoding
 from crvnn_core.notebook import Shown
 from crvnn_core.trees import Tree, trees_of
+from crvnn_core.trees.conflicts import conflicts_told
 
 Matrix = list[list[float]]
 
@@ -43,6 +44,7 @@ class InspectedSequence:
             "exists": _rounded(self.exists),
             "compose": _rounded(self.compose),
             "tree": self.tree.plain() if self.tree is not None else None,
+            "conflicts": conflicts_told(self.tree),
             "left": _rounded(self.left),
             "right": _rounded(self.right),
         }
@@ -89,7 +91,7 @@ def _sequence(
 ) -> InspectedSequence:
     strange = trained.unknown(tokens)
     unknown = tuple(place in strange for place in range(len(tokens)))
-    trace, (tree,) = encoding.trace, trees_of(encoding, [tokens])
+    trace, (tree,) = encoding.trace, trees_of(encoding, [tokens], trained.extraction)
     if trace is None:
         return InspectedSequence(tokens, unknown, [], [], tree)
     n, steps = len(tokens), int(trace.steps[0])

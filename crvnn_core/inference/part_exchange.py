@@ -42,7 +42,7 @@ def exchange_parts(
     model.project, model.head = old.project, old.head
     model.to(old.embed.weight.device)
     _share_weights(model.encoder, old.encoder, spec, trained.spec)
-    return Trained(spec, trained.task, model.eval())
+    return Trained(spec, trained.task, model.eval(), extraction=trained.extraction)
 
 
 def exchanged_spec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from crvnn_core.training.evaluation import Result, Results, evaluate
 from crvnn_core.training.memory import TOKEN_BUDGET, grouped
 from crvnn_core.training.run import read_results, save_trained
 from crvnn_core.trees import Tree, trees_of
+from crvnn_core.trees.extraction import Extraction
 
 if TYPE_CHECKING:
     from crvnn_core.inference.inspection import Inspection
@@ -49,6 +51,8 @@ class Trained(Shown):
     directory: RunDirectory | None = None
     #: The packages that its components come from, with their versions.
     packages: tuple[str, ...] = ()
+    #: How trees are extracted from traces, as ``tree_of`` takes it; ``attrs.evolve`` gives a model with another.
+    extraction: Extraction = "cumulative"
 
     def __repr__(self) -> str:
         spec, parameters = self.spec, sum(p.numel() for p in self.model.parameters())
@@ -228,7 +232,8 @@ class Trained(Shown):
     def _batch(self, examples: Sequence[Example], hard: bool) -> list[Prediction]:
         columns = list(zip(*(example.sequences for example in examples), strict=True))
         output = self.model.ask(*columns, trace=True, hard=hard)
-        trees = zip(*map(trees_of, output.encodings, columns), strict=True)  # those of an example together
+        extract = partial(trees_of, extraction=self.extraction)
+        trees = zip(*map(extract, output.encodings, columns), strict=True)  # those of an example together
         chances = output.logits.float().softmax(-1).tolist()
         return [self._prediction(*each) for each in zip(examples, chances, trees, strict=True)]
 

@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from crvnn_core.errors import InputError
+from crvnn_core.trees.conflicts import conflict_steps
 from crvnn_core.trees.tree import Tree
 
 if TYPE_CHECKING:
     from crvnn_core.engine.trace import Trace
     from crvnn_core.interfaces import Encoding
 
+#: What must reach one half for a position to join: ``cumulative``, the sum of c over the steps so far, as in the paper
+#: and its published code; ``existence``, the probability 1 - e of having been composed by then.
+Extraction = Literal["cumulative", "existence"]
+EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)
 
-def tree_of(trace: Trace, row: int, tokens: Sequence[str]) -> Tree:
+
+def tree_of(trace: Trace, row: int, tokens: Sequence[str], extraction: Extraction = "cumulative") -> Tree:
     """The tree of one sequence: a position joins its right neighbour when it is more likely composed than not.
 
     A position that never is joins last. Positions that join in the same step do so from left to right.
+
+    :param extraction: what counts as the probability of being composed.
     """
     if len(tokens) != (length := int(trace.mask[row].sum())):
         raise InputError(f"sequence {row} of the trace has {length} tokens, not {len(tokens)}")
-    gone = _gone(trace, row, length)
-    first = _first_reached(gone, 0.5)
-    steps = [step + 1 if step < len(gone) else None for step in first]
-    return Tree.joining(tokens, _earliest_first(first), steps, _at(gone, first))
+    composed = _composed(trace, row, length, extraction)
+    first = _first_reached(composed, 0.5)
+    steps = [step + 1 if step < len(composed) else None for step in first]
+    conflicts = conflict_steps(trace, row, length)
+    return Tree.joining(tokens, _earliest_first(first), steps, _at(composed, first), conflicts)
 
 
-def trees_of(encoding: Encoding, sequences: Sequence[Sequence[str]]) -> list[Tree | None]:
+def trees_of(
+    encoding: Encoding, sequences: Sequence[Sequence[str]], extraction: Extraction = "cumulative"
+) -> list[Tree | None]:
     """The tree of each sequence of a batch; ``None`` from an encoder that has neither trace nor structure."""
     if encoding.trace is not None:
-        return [tree_of(encoding.trace, row, tokens) for row, tokens in enumerate(sequences)]
+        return [tree_of(encoding.trace, row, tokens, extraction) for row, tokens in enumerate(sequences)]
     if encoding.joins is not None:
         return [Tree.joining(tokens, joins) for tokens, joins in zip(sequences, encoding.joins, strict=True)]
     return [None] * len(sequences)
@@ -47,13 +58,18 @@ def joins_of(encoding: Encoding, lengths: Sequence[int]) -> Sequence[Sequence[in
     if trace is None:
         return encoding.joins
     return [
-        _earliest_first(_first_reached(_gone(trace, row, length), 0.5)) for row, length in enumerate(lengths)
+        _earliest_first(_first_reached(_composed(trace, row, length, "cumulative"), 0.5))
+        for row, length in enumerate(lengths)
     ]
 
 
-def _gone(trace: Trace, row: int, length: int) -> Tensor:
-    """The probability [K, n - 1] of having been composed by each step; the last token has no right neighbour."""
-    return 1 - trace.exists[1:, row, : length - 1]
+def _composed(trace: Trace, row: int, length: int, extraction: Extraction) -> Tensor:
+    """The probability [K, n - 1] of being composed by each step; the last token has no right neighbour."""
+    if extraction not in EXTRACTIONS:
+        raise InputError(f"extraction must be {' or '.join(map(repr, EXTRACTIONS))}, not {extraction!r}")
+    if extraction == "existence":
+        return 1 - trace.exists[1:, row, : length - 1]
+    return trace.compose[:, row, : length - 1].cumsum(0)
 
 
 def _earliest_first(steps: Sequence[int]) -> list[int]:

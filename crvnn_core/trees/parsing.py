@@ -12,6 +12,7 @@ from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
 from crvnn_core.inference.texts import Text
 from crvnn_core.interfaces import Example
+from crvnn_core.trees.conflicts import conflicts_told
 from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, ONE_LINE
 from crvnn_core.trees.tree import Tree
 
@@ -51,6 +52,11 @@ class Parse:
         return " ".join([*([label] if label else []), *trees])
 
     @property
+    def conflicts(self) -> str:
+        """The conflicts of the trees in words; empty if there are none."""
+        return " ".join(filter(None, map(conflicts_told, self.trees)))
+
+    @property
     def unknown_tokens(self) -> list[str]:
         """The tokens outside the model's vocabulary, each of them once, in order of appearance."""
         pairs = zip(self.trees, self.unknown, strict=True)
@@ -65,7 +71,15 @@ class Parse:
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         pairs = zip(self.trees, self.unknown, strict=True)
-        trees = [{"brackets": str(tree), **tree.plain(), "unknown": sorted(places)} for tree, places in pairs]
+        trees = [
+            {
+                "brackets": str(tree),
+                **tree.plain(),
+                "unknown": sorted(places),
+                "conflicts": conflicts_told(tree),
+            }
+            for tree, places in pairs
+        ]
         judged = {"gold": self.gold, "correct": self.label == self.gold} if self.gold else {}
         agreement = {"agreement": list(self.agreement)} if any(self.agreement) else {}
         return {"text": self.text, "label": self.label, **judged, **agreement, "trees": trees}

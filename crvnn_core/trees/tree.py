@@ -28,8 +28,10 @@ class Node:
     end: int
     #: The recursion step, from 1, in which it was made; ``None`` if it joined at the very end only, or is not known.
     step: int | None = None
-    #: The probability of having been composed by then, over all steps so far; ``None`` if it is not known.
+    #: The probability of being composed by then, over all steps so far; ``None`` if it is not known.
     chance: float | None = None
+    #: The recursion step in which what its left child carried was lost, in a conflict; ``None`` if there was none.
+    conflict: int | None = None
 
     @property
     def span(self) -> tuple[int, int]:
@@ -85,12 +87,14 @@ class Tree:
         positions: Iterable[int],
         steps: Sequence[int | None] | None = None,
         chances: Sequence[float | None] | None = None,
+        conflicts: Sequence[int | None] | None = None,
     ) -> Tree:
         """The tree that arises when at these positions, one after another, a node joins the one to its right.
 
         :param positions: each of 0 ... n - 2 once; a node's position is that of its last token.
         :param steps: of each position, in the order of the tokens.
         :param chances: likewise.
+        :param conflicts: likewise.
         """
         n = len(tokens)
         before, after = list(range(-1, n)), list(range(1, n + 1))  # who stands next to each position
@@ -103,7 +107,8 @@ class Tree:
             left, right = before[position], after[position]
             step = steps[position] if steps is not None else None
             chance = chances[position] if chances is not None else None
-            nodes.append(Node(left + 1, position + 1, right + 1, step, chance))
+            conflict = conflicts[position] if conflicts is not None else None
+            nodes.append(Node(left + 1, position + 1, right + 1, step, chance, conflict))
             before[right], after[position] = left, -1
             if left >= 0:
                 after[left] = right
@@ -167,6 +172,11 @@ class Tree:
         """How many inner nodes lie on the longest way from the root to a token."""
         return self.heights()[-1] if self.nodes else 0
 
+    @property
+    def conflicts(self) -> tuple[Node, ...]:
+        """The nodes whose left child did not get into the sentence vector: docs/explanation/recursion.md says why."""
+        return tuple(node for node in self.nodes if node.conflict is not None)
+
     def plain(self) -> dict[str, Any]:
         """Tokens and nodes as JSON has them."""
         from crvnn_core.trees.formats.json import plain
@@ -174,7 +184,7 @@ class Tree:
         return plain(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A frame of pandas with a row for each inner node: start, split, end, step, probability and text."""
+        """A frame of pandas with a row for each inner node: start, split, end, step, probability, conflict and text."""
         from crvnn_core.notebook.frames import frame
 
         return frame(self)

@@ -67,8 +67,10 @@ def test_it_composes_along_the_tree_that_its_trace_shows(n, seed):
     encoder = model(1, cell=cell, seed=seed, sharpness=3.0, boundaries=False)
     inputs = torch.arange(n, dtype=torch.float64).view(1, n, 1)
     encoding = encoder(inputs, torch.ones(1, n, dtype=torch.bool), trace=True, hard=True)
-    shown = str(tree_of(encoding.trace, 0, names))
-    assert cell.name(encoding.vector[0]).replace(" ", "") == shown.replace(" ", "")
+    for extraction in ("cumulative", "existence"):
+        tree = tree_of(encoding.trace, 0, names, extraction)
+        assert cell.name(encoding.vector[0]).replace(" ", "") == str(tree).replace(" ", "")
+        assert not tree.conflicts
 
 
 @given(st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(0, 20))

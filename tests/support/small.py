@@ -15,6 +15,7 @@ from pathlib import Path
 from crvnn_core import (
     Component,
     CrvnnError,
+    Decision,
     Encoder,
     Encoding,
     Example,
@@ -113,6 +114,18 @@ class Interrupting(Observer):
 @hookimpl
 def crvnn_tasks():
     return [Component("letters", Letters), Component("pairs", Pairs)]
+
+
+class Eager(Decision):
+    """Composes whatever it may, at once: of n tokens, all but the last two are lost in conflicts."""
+
+    def forward(self, scores, near, eligible, exists):
+        return eligible.to(scores.dtype) + 0 * scores
+
+
+@hookimpl
+def crvnn_decisions():
+    return [Component("eager", Eager)]
 
 
 @hookimpl

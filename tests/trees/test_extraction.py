@@ -23,7 +23,15 @@ def trace_of(exists):
     """A trace of one sequence from its existential probabilities [K + 1, n]."""
     exists = torch.tensor(exists).unsqueeze(1)
     steps = torch.tensor([len(exists) - 1])
-    return Trace((exists[:-1] - exists[1:]).clamp(0, 1), exists, torch.ones_like(exists[0]) > 0, steps)
+    compose = torch.where(exists[:-1] > 0, 1 - exists[1:] / exists[:-1], 0.0)
+    return Trace(compose, exists, torch.ones_like(exists[0]) > 0, steps)
+
+
+def deciding(*compose):
+    """A trace of one sequence from its composition probabilities [K, n]."""
+    c = torch.tensor(compose).unsqueeze(1)
+    exists = torch.cat([torch.ones_like(c[:1]), (1 - c).cumprod(0)])
+    return Trace(c, exists, torch.ones_like(exists[0]) > 0, torch.tensor([len(c)]))
 
 
 def composing(n, *steps):
@@ -154,22 +162,40 @@ def test_ten_thousand_random_traces_all_give_a_well_formed_tree_over_all_tokens(
         trace, lengths = any_traces(100, number)
         for row, length in enumerate(lengths):
             tokens = [f"t{i}" for i in range(length)]
-            tree = tree_of(trace, row, tokens)
-            assert leaves(tree) == tokens
-            assert len(tree.nodes) == length - 1
-            _in_order(tree, trace.exists[1:, row])
+            composed = {"cumulative": trace.compose[:, row].cumsum(0), "existence": 1 - trace.exists[1:, row]}
+            for extraction, chances in composed.items():
+                tree = tree_of(trace, row, tokens, extraction)
+                assert leaves(tree) == tokens
+                assert len(tree.nodes) == length - 1
+                _in_order(tree, chances)
 
 
-def _in_order(tree, exists):
+def _in_order(tree, chances):
     """Every node says when it was made and how surely, and none was made before its children."""
-    steps = [node.step or len(exists) + 1 for node in tree.nodes]
+    steps = [node.step or len(chances) + 1 for node in tree.nodes]
     assert steps == sorted(steps)
     for node, step in zip(tree.nodes, steps, strict=True):
-        gone = 1 - exists[:, node.split - 1]
-        assert not (gone[: step - 1] >= 0.5).any()
+        composed = chances[:, node.split - 1]
+        assert not (composed[: step - 1] >= 0.5).any()
         if node.step is not None:
-            assert node.chance == pytest.approx(gone[step - 1].item(), abs=1e-6)
+            assert node.chance == pytest.approx(min(1, composed[step - 1].item()), abs=1e-6)
             assert node.chance >= 0.5
+
+
+def test_the_sum_of_c_decides_as_in_the_paper_and_e_where_it_is_asked_to():
+    trace = deciding([0.3, 0.0, 0.0], [0.25, 0.0, 0.0], [0.0, 0.9, 0.0], [0.9, 0.0, 0.0])
+    for extraction, tree, steps in [
+        ("cumulative", (("a", "b"), "c"), [2, 3]),  # 0.3 + 0.25
+        ("existence", ("a", ("b", "c")), [3, 4]),  # 1 - 0.7 * 0.75 = 0.475
+    ]:
+        found = tree_of(trace, 0, "abc", extraction)
+        assert (found.nested(), [node.step for node in found.nodes]) == (tree, steps)
+    assert tree_of(trace, 0, "abc") == tree_of(trace, 0, "abc", "cumulative")
+
+
+def test_an_extraction_that_does_not_exist_is_refused():
+    with pytest.raises(InputError, match="must be 'cumulative' or 'existence', not 'sum'"):
+        tree_of(composing(3, {0}), 0, "abc", "sum")
 
 
 @settings(max_examples=300)

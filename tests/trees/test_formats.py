@@ -179,8 +179,8 @@ def test_json_has_the_nodes_in_the_order_of_composition():
     assert json.loads(tree.to("json")) == {
         "tokens": ["a", "b", "c"],
         "nodes": [
-            {"start": 1, "split": 2, "end": 3, "step": 1, "chance": 1.0},
-            {"start": 0, "split": 1, "end": 3, "step": 2, "chance": 0.5},
+            {"start": 1, "split": 2, "end": 3, "step": 1, "chance": 1.0, "conflict": None},
+            {"start": 0, "split": 1, "end": 3, "step": 2, "chance": 0.5, "conflict": None},
         ],
     }
     assert tree.plain() == json.loads(tree.to("json"))

@@ -23,7 +23,7 @@ def plain(tree: Tree, unknown: Collection[int] = ()) -> dict[str, Any]:
 
 
 def write(tree: Tree, unknown: Collection[int] = ()) -> str:
-    """``{"tokens": [...], "nodes": [{"start": 0, "split": 1, "end": 2, "step": 1, "chance": 0.9}]}``."""
+    """``{"tokens": [...], "nodes": [{"start": 0, "split": 1, "end": 2, "step": 1, "chance": 0.9, ...}]}``."""
     return as_json(plain(tree, unknown))
 
 
@@ -56,13 +56,14 @@ def _node(number: int, found: object) -> Node:
     for name in _PLACES:
         if not _is_count(found.get(name)):
             raise InputError(f'node {number}: "{name}" must be a whole number, 0 or more')
-    step, chance = found.get("step"), found.get("chance")
-    if step is not None and not (_is_count(step) and step):
-        raise InputError(f'node {number}: "step" must be a whole number from 1 on, or null')
+    step, chance, conflict = (found.get(name) for name in ("step", "chance", "conflict"))
+    for name, value in (("step", step), ("conflict", conflict)):
+        if value is not None and not (_is_count(value) and value):
+            raise InputError(f'node {number}: "{name}" must be a whole number from 1 on, or null')
     if chance is not None and not (_is_number(chance) and 0 <= chance <= 1):
         raise InputError(f'node {number}: "chance" must be a number from 0 to 1, or null')
     start, split, end = (found[name] for name in _PLACES)
-    return Node(start, split, end, step, None if chance is None else float(chance))
+    return Node(start, split, end, step, None if chance is None else float(chance), conflict)
 
 
 def _is_count(value: object) -> bool:

@@ -39,6 +39,8 @@ _RULES = """
 .crvnn-tree .strange.token { fill: @odd; text-decoration: underline dashed; }
 .crvnn-tree .node circle { fill: @sure; stroke: @sure; stroke-width: 1.5; }
 .crvnn-tree .node.late circle { fill: @late; stroke: @late; stroke-dasharray: 2 1.5; }
+.crvnn-tree .node.conflict circle { fill: @odd; stroke: @odd; }
+.crvnn-tree .node.conflict .cross { fill: none; stroke: @paper; stroke-width: 1.5; }
 .crvnn-tree g.node circle.back { fill: @paper; stroke: none; }
 .crvnn-tree .node:hover circle { stroke-width: 4; }
 """
@@ -147,15 +149,19 @@ def _edges(tree: Tree, layout: _Layout, unknown: Collection[int]) -> list[str]:
 
 
 def _node(node: Node, x: float, y: float) -> str:
-    known = {"step": node.step, "chance": node.chance}
+    known = {"step": node.step, "chance": node.chance, "conflict": node.conflict}
     data = "".join(f' data-{name}="{value!r}"' for name, value in known.items() if value is not None)
-    late = " late" if node.step is None and node.chance is not None else ""
+    kind = " late" if node.step is None and node.chance is not None else ""
     full = "" if node.chance is None else f' fill-opacity="{0.08 + 0.92 * node.chance**2:.2f}"'
+    cross = ""
+    if node.conflict is not None:
+        kind, full = " conflict", ""
+        cross = f'<path class="cross" d="M{x - 2:.1f} {y - 2:.1f}l4 4m0 -4l-4 4"/>'
     at = f'cx="{x:.1f}" cy="{y:.1f}"'
     return (
-        f'<g class="node{late}" data-start="{node.start}" data-split="{node.split}" data-end="{node.end}"{data}>'
+        f'<g class="node{kind}" data-start="{node.start}" data-split="{node.split}" data-end="{node.end}"{data}>'
         f"<title>{escape(_told(node))}</title>"
-        f'<circle class="back" {at} r="4.5"/><circle {at} r="4.5"{full}/></g>'
+        f'<circle class="back" {at} r="4.5"/><circle {at} r="4.5"{full}/>{cross}</g>'
     )
 
 
@@ -166,7 +172,13 @@ def _told(node: Node) -> str:
         words += f"; in step {node.step}"
     elif node.chance is not None:
         words += "; only when all steps were over"
-    return words if node.chance is None else f"{words}; {node.chance:.1%} composed by then"
+    if node.chance is not None:
+        words += f"; {node.chance:.1%} composed by then"
+    if node.conflict is not None:
+        words += (
+            f"; conflict: what tokens {node.start + 1} to {node.split} gave was lost in step {node.conflict}"
+        )
+    return words
 
 
 def _token(number: int, token: str, x: float, y: float, strange: bool) -> str:

@@ -11,16 +11,17 @@ function headed(title, keys, more = null) {
 
 /**
  * Above a tree; the steps in which it is made need no key where there are none. `gold` is whether the gold tree is drawn,
- * and `agreement` says how far the tree agrees with it.
+ * and `notes` say how far the tree agrees with it, and what the tree has that the sentence vector does not.
  */
-export function treeKeys(sequence, difference, gold, agreement) {
+export function treeKeys(sequence, difference, gold, notes) {
   const late = sequence.tree.nodes.some((node) => node.step === null);
   return headed("Tree", [
     ...(sequence.exists.length ? [["e", "made"], ["c", "made in this step"], ["n", "made later"]] : []),
     ...(late && sequence.exists.length ? [["dashed", "joined only at the end"]] : []),
+    ...(sequence.conflicts ? [["x", "lost in a conflict"]] : []),
     ...(difference?.hasTrees ? [["d", "not in the other tree"]] : []),
     ...(gold ? [["g", "below: gold tree, dashed where it differs"]] : []),
-  ], agreement);
+  ], notes);
 }
 
 /** Above the steps. */

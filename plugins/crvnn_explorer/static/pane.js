@@ -135,7 +135,8 @@ export class Pane {
       const known = this.answer.gold.trees[index], differs = differsFromGold(this.answer, index);
       view.tree = drawTree(sequence, at, difference?.only[side], levels, gold ? known : null);
       const agreement = this.answer.gold.agreement[index] && this.agreement(index, differs);
-      scroll.append(treeKeys(sequence, difference, gold, agreement || null), view.tree.root);
+      const conflicts = sequence.conflicts && html("p", { class: "conflicts" }, sequence.conflicts);
+      scroll.append(treeKeys(sequence, difference, gold, [agreement, conflicts].filter(Boolean)), view.tree.root);
     }
     if (sequence.exists.length) {
       view.steps = drawSteps(sequence, at, difference?.cells, {

@@ -31,7 +31,8 @@ function describe(node, tokens) {
   const text = tokens.slice(node.start, node.end).join(" ");
   const when = node.step === null ? "joined at the end" : `made in step ${node.step}`;
   const chance = node.chance === null ? "" : `, composed by then with ${node.chance.toFixed(2)}`;
-  return `${text}: ${when}${chance}`;
+  const lost = tokens.slice(node.start, node.split).join(" ");
+  return `${text}: ${when}${chance}${node.conflict === null ? "" : `; conflict in step ${node.conflict}: ${lost} is lost`}`;
 }
 
 /** From a child up (in a gold tree, down) and over to its parent, around a corner. */
@@ -116,13 +117,19 @@ export function drawTree(sequence, at, differing, height, gold = null) {
     );
   });
   if (below) root.append(below.root);
-  root.append(svg("g", {}, drawn.flatMap(({ branches }) => branches)), svg("g", {}, drawn.map(({ dot }) => dot)), leaves);
+  const crosses = drawn.filter(({ node }) => node.conflict !== null).map(({ dot }) => {
+    const [x, y, r] = ["cx", "cy", "r"].map((name) => Number(dot.getAttribute(name)));
+    return svg("path", { class: "cross", d: `M${x - r / 2},${y - r / 2}l${r},${r}m0,${-r}l${-r},${r}` });
+  });
+  root.append(svg("g", {}, drawn.flatMap(({ branches }) => branches)), svg("g", {}, drawn.map(({ dot }) => dot), crosses), leaves);
 
   function show(frame, last) {
     for (const { node, branches, dot } of drawn) {
       const step = node.step ?? last + 1;
       const when = step <= frame || frame >= last ? "made" : step === frame + 1 ? "now" : "later";
-      const states = [when, differing?.has(spanOf(node)) && "other", node.step === null && "late"].filter(Boolean).join(" ");
+      const states = [
+        when, differing?.has(spanOf(node)) && "other", node.step === null && "late", node.conflict !== null && "conflict",
+      ].filter(Boolean).join(" ");
       for (const part of branches) part.setAttribute("class", `branch ${states}`);
       dot.setAttribute("class", `node ${states}`);
     }

@@ -11,10 +11,10 @@ from small import Averaging
 
 
 @pytest.fixture(scope="session")
-def explorer(letters_run, pairs_run, tmp_path_factory):
+def explorer(letters_run, pairs_run, eager_run, tmp_path_factory):
     flat = tmp_path_factory.mktemp("flat") / "run"
     train(small.variant("training.steps=2", encoder=Averaging), flat)
-    runs = ["listops", "listops-guided", str(letters_run), str(pairs_run), str(flat)]
+    runs = ["listops", "listops-guided", str(letters_run), str(pairs_run), str(eager_run), str(flat)]
     return Explorer.load(runs, small.catalog_with(encoder=Averaging))
 
 

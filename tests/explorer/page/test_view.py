@@ -184,3 +184,14 @@ def test_the_page_has_the_colours_of_the_palette(address, browser, dark):
             shown = page.locator(place).first.evaluate(f"each => getComputedStyle(each).{what}")
             colour = COLOURS[name][dark]
             assert shown == f"rgb({', '.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))})", place
+
+
+def test_conflicts_are_marked_in_the_tree_and_told_above_it(page, eager_run):
+    type_in(page, TEXT)
+    assert page.locator(".node.conflict, .cross, .conflicts").count() == 0
+    page.select_option("#run-A", str(eager_run))
+    type_in(page, "a b c d")
+    told(page, "2 conflicts: 'a' (token 1, step 1), 'b' (token 2, step 1).")
+    assert page.locator("#pane-A .node.conflict").count() == page.locator("#pane-A .cross").count() == 2
+    said = page.locator("#pane-A .node.conflict title").last.text_content()
+    assert said.endswith("; conflict in step 1: a b is lost")

@@ -88,3 +88,11 @@ def test_of_a_text_that_the_task_cannot_judge_nothing_is_said(both):
     outline, _ = both
     (example,) = [element for element in outline.all("article") if "a b zz" in element[2]]
     assert not any(word in example[2] for word in ("True label", "correct", "wrong", "Gold tree"))
+
+
+def test_conflicts_are_marked_in_the_tree_and_told_below_it(small_catalog, eager_run, both):
+    outline = report(small_catalog, eager_run, texts=["a b c d"], trees=0)
+    assert "2 conflicts: 'a' (token 1, step 1), 'b' (token 2, step 1)." in outline.section("examples")
+    kinds = [attributes["class"] for _, attributes, _ in outline.all("g") if "data-split" in attributes]
+    assert kinds == ["node conflict", "node conflict", "node"]
+    assert "2 conflicts" not in both[0].section("examples")

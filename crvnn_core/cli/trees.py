@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.predict import data_option, expect_one_source, source_examples, split_option
+from crvnn_core.cli.predict import (
+    data_option,
+    expect_one_source,
+    extraction_option,
+    source_examples,
+    split_option,
+)
 from crvnn_core.cli.session import (
     Session,
     counting,
@@ -24,6 +30,7 @@ from crvnn_core.cli.session import (
 
 if TYPE_CHECKING:
     from crvnn_core.trees.evaluation import TreeScores
+    from crvnn_core.trees.extraction import Extraction
     from crvnn_core.trees.scoring import Score
 
 _COLUMNS = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituents": "own"}
@@ -37,6 +44,7 @@ _COLUMNS = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituent
 @click.option("--seed", type=int, default=0, show_default=True, help="Of a split that is made at random.")
 @set_option
 @click.option("--hard", is_flag=True, help="Score the trees of hard inference as well.")
+@extraction_option
 @json_option
 @plugin_option
 @pass_session
@@ -49,6 +57,7 @@ def trees_command(
     seed: int,
     sets: tuple[str, ...],
     hard: bool,
+    extraction: Extraction,
     as_json: bool,
 ) -> None:
     """Score the trees of the model in the directory RUN (or an installed one, by name) against gold trees.
@@ -60,6 +69,11 @@ def trees_command(
     tree is a convention. Beside them stand trees that need no model: left- and right-branching, balanced (a span of n
     tokens splits after ceil(n / 2)) and random (every split of a span has the same chance, from the whole downwards).
 
+    "faithful" says how far the tree is what the model composed: how alike the gradients of its sentence vector and of
+    the one composed along the tree are, as a mean over tokens; 100% if they are the same. "conflicts" is the number
+    of sequences whose tree has nodes that did not get into the sentence vector. Both are blank for hard inference,
+    which composes along its tree.
+
     Several runs see the examples of the first one's task, and their agreement is the mean F1 of every two of them. A
     directory of several seeds is as many runs, and has a line with their mean and standard deviation.
 
@@ -69,6 +83,8 @@ def trees_command(
       crvnn trees runs/seed-0 runs/seed-1 runs/seed-2 --split dev
       crvnn trees listops --data my-expressions.tsv --hard --json
     """
+    from attrs import evolve
+
     from crvnn_core.inference.trained import load_seeds
     from crvnn_core.trees.evaluation import score_trees, seed_spreads
 
@@ -77,13 +93,18 @@ def trees_command(
         raise click.UsageError("the same run is there twice.")
     groups = {run: load_seeds(run, session.catalog, sets) for run in runs}
     names = {run: seed_names(run, members) for run, members in groups.items()}
-    models = {names[run][seed]: model for run, members in groups.items() for seed, model in members.items()}
+    models = {
+        names[run][seed]: evolve(model, extraction=extraction)
+        for run, members in groups.items()
+        for seed, model in members.items()
+    }
     if len(models) < sum(map(len, groups.values())):
         raise click.UsageError("the same run is there twice.")
     first = next(iter(models.values()))
     name, rows = source_examples(first, data, split, seed)
     rows = rows[:examples]
-    with counting(len(models) * len(rows) * (1 + hard), "parsing") as done:
+    passes = len(rows) * (1 + hard) + sum(len(row.sequences) for row in rows)
+    with counting(len(models) * passes, "parsing") as done:
         result = score_trees(models, rows, hard=hard, done=done)
     seeds = {run: list(members.values()) for run, members in names.items() if None not in members}
     if as_json:
@@ -103,8 +124,7 @@ def _show(result: TreeScores, runs: Sequence[str], name: str, examples: int) -> 
     hard = {f"{run}, hard": score for run, score in result.scores_hard.items()}
     scores = {**soft, **hard, **result.scores}  # baselines last
     counted = next(iter(scores.values())).sentences if scores else 0
-    if counted:
-        _show_scores(scores)
+    _show_table(scores if counted else {}, result)
     if scores:
         left_out = {
             "of fewer than 3 tokens": result.too_short,
@@ -119,14 +139,21 @@ def _show(result: TreeScores, runs: Sequence[str], name: str, examples: int) -> 
         click.echo(f"agreement, hard, the mean F1 of every two runs: {_percent(result.agreement_hard)}")
 
 
-def _show_scores(scores: dict[str, Score]) -> None:
-    shown = [key for key in _COLUMNS if any(getattr(score, key) is not None for score in scores.values())]
+def _show_table(scores: Mapping[str, Score], result: TreeScores) -> None:
+    """A row for each run and baseline: its scores, and whether its trees are what the model composed."""
+    columns = {
+        head: {run: _percent(getattr(score, key), "") for run, score in scores.items()}
+        for key, head in _COLUMNS.items()
+        if any(getattr(score, key) is not None for score in scores.values())
+    }
+    if scores:
+        columns["depth"] = {run: f"{score.depth:.1f}" for run, score in scores.items()}
+    columns["faithful"] = {run: _percent(share, "") for run, share in result.faithfulness.items()}
+    columns["conflicts"] = {run: f"{number:,}" for run, number in result.conflicts.items()}
     table = [
-        [run, *(_percent(getattr(score, key), "") for key in shown), f"{score.depth:.1f}"]
-        for run, score in scores.items()
+        [run, *(column.get(run, "") for column in columns.values())] for run in scores or result.conflicts
     ]
-    heads = ["trees", *(_COLUMNS[key] for key in shown), "depth"]
-    print_table(heads, table, right=range(1, len(heads)))
+    print_table(["trees", *columns], table, right=range(1, 1 + len(columns)))
 
 
 def _show_seeds(result: TreeScores, seeds: Mapping[str, Sequence[str]]) -> None:

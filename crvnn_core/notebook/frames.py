@@ -50,11 +50,12 @@ def _tree(source: Tree) -> pandas.DataFrame:
             "end": node.end,
             "step": node.step,
             "probability": node.chance,
+            "conflict": node.conflict,
             "text": " ".join(source.tokens[node.start : node.end]),
         }
         for node in source.nodes
     )
-    return make_frame(rows, ("start", "split", "end", "step", "probability", "text"))
+    return make_frame(rows, ("start", "split", "end", "step", "probability", "conflict", "text"))
 
 
 @frame.register(Prediction)
@@ -145,7 +146,13 @@ def _tree_scores(source: TreeScores) -> pandas.DataFrame:
     """A row for each run and baseline, for soft and for hard decisions."""
     kinds = {False: source.scores, True: source.scores_hard}
     rows = (
-        {"trees": name, "hard": hard, **asdict(score)}
+        {
+            "trees": name,
+            "hard": hard,
+            **asdict(score),
+            "faithfulness": None if hard else source.faithfulness.get(name),
+            "conflicts": None if hard else source.conflicts.get(name),
+        }
         for hard, scores in kinds.items()
         for name, score in scores.items()
     )

@@ -110,14 +110,16 @@ def _trained(shown: Trained) -> str:
 
 @view.register(TreeScores)
 def _tree_scores(shown: TreeScores) -> str:
-    rows = [
-        (name, *(_number(key, value) for key, value in asdict(score).items()))
-        for name, score in shown.scores.items()
-    ]
-    first = next(iter(shown.scores.values()), None)
-    columns = (
-        ("trees", *(key.replace("_", " ") for key in asdict(first))) if first is not None else ("trees",)
-    )
+    by_name = {
+        name: {
+            **(asdict(shown.scores[name]) if name in shown.scores else {}),
+            "faithfulness": shown.faithfulness.get(name),
+            "conflicts": shown.conflicts.get(name),
+        }
+        for name in shown.scores or shown.conflicts
+    }
+    rows = [(name, *(_number(key, value) for key, value in facts.items())) for name, facts in by_name.items()]
+    columns = ("trees", *(key.replace("_", " ") for key in next(iter(by_name.values()))))
     return page(table(columns, rows, right=range(1, len(columns))))
 
 

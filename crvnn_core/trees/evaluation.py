@@ -11,6 +11,7 @@ from crvnn_core.errors import CrvnnError
 from crvnn_core.notebook import Shown
 from crvnn_core.runs.seeds import spread
 from crvnn_core.trees.baselines import BASELINES
+from crvnn_core.trees.faithfulness import faithfulness
 from crvnn_core.trees.scoring import Score, agreement, gold_sentences, score
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class TreeScores(Shown):
     scores: Mapping[str, Score]
     #: The same of hard inference, by run; empty if it was not asked for.
     scores_hard: Mapping[str, Score] = field(factory=dict)
+    #: By run, how far its trees account for its sentence vectors (``trees.faithfulness``); ``None`` for an encoder that
+    #: cannot compose along given trees. Hard inference composes along its trees: there it is 1, and not computed.
+    faithfulness: Mapping[str, float | None] = field(factory=dict)
+    #: By run, how many of its trees have nodes that did not get into the sentence vector.
+    conflicts: Mapping[str, int] = field(factory=dict)
     #: The mean F1 of every two runs; ``None`` for one run, or if all sequences are too short.
     agreement: float | None = None
     agreement_hard: float | None = None
@@ -53,7 +59,8 @@ def score_trees(
     :param models: by a name for messages and results. The first one's task says which trees are gold.
     :param examples: for all models alike.
     :param hard: score the trees of hard inference as well.
-    :param done: is called with the number of examples after each batch of each model.
+    :param done: is called after each batch of each model: with the number of examples that were parsed, and then of
+        sequences whose tree was followed.
     """
     first = next(iter(models.values()))
     sentences = [sentence for example in examples for sentence in gold_sentences(first.task, example)]
@@ -67,11 +74,6 @@ def score_trees(
     hardened = (
         {name: _trees(name, model, examples, True, done) for name, model in models.items()} if hard else {}
     )
-    if not any(sentences) and len(models) == 1:
-        raise CrvnnError(
-            f"the task '{first.spec.task.name}' has no gold trees for these examples, so there is nothing to score "
-            "the trees against. With several runs, their agreement can be measured; 'crvnn parse' shows trees."
-        )
     scores, scores_hard = {}, {}
     if known:
         scores = {name: against_gold(trees) for name, trees in soft.items()}
@@ -86,6 +88,8 @@ def score_trees(
         too_short=sum(sentence.too_short for sentence in known),
         scores=scores,
         scores_hard=scores_hard,
+        faithfulness={name: faithfulness(model.model, soft[name], done) for name, model in models.items()},
+        conflicts={name: sum(bool(tree.conflicts) for tree in trees) for name, trees in soft.items()},
         agreement=agreement(list(soft.values())),
         agreement_hard=agreement(list(hardened.values())),
     )

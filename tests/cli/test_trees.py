@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 
 import small
@@ -221,13 +222,46 @@ def test_a_run_without_trees_is_named_with_its_encoder(plain_run, command):
     assert f"{plain_run}: the encoder 'lstm' composes along no tree" in refused(*arguments)
 
 
+def test_conflicts_are_told_and_marked(eager_run):
+    result = good("parse", eager_run, "a b c d", "--format", "terminal")
+    assert result.stdout == "    ┌── a\n  ┌─\u2573── b\n┌─\u2573──── c\n┴────── d\n"
+    said = "crvnn: text 1: 2 conflicts: 'a' (token 1, step 1), 'b' (token 2, step 1). "
+    assert said in result.stderr
+    (found,) = json.loads(good("parse", eager_run, "a b c d", "--json").stdout)
+    (tree,) = found["trees"]
+    assert [node["conflict"] for node in tree["nodes"]] == [1, 1, None]
+    assert tree["conflicts"] in result.stderr
+    assert "conflict" not in good("parse", "listops", TEXT).stderr
+
+
+def test_trees_are_extracted_as_one_asks(letters_run):
+    model = load(letters_run, small.catalog_with())
+    for extraction in ("cumulative", "existence"):
+        tree = evolve(model, extraction=extraction).predict(["a b c d"])[0].tree
+        shown = good("parse", letters_run, "a b c d", "--extraction", extraction, "--json").stdout
+        assert json.loads(shown)[0]["trees"][0]["nodes"] == tree.plain()["nodes"]
+    assert "'cumulative', 'existence'" in refused("parse", letters_run, "a b", "--extraction", "sum")
+
+
 # trees
+
+
+def test_sequences_with_conflicts_are_counted_and_their_trees_are_not_faithful(eager_run):
+    args = ("trees", eager_run, "--split", "dev")
+    found = json.loads(good(*args, "--json").stdout)
+    examples = load(eager_run, small.catalog_with()).examples("dev")
+    longer = sum(len(example.sequences[0]) > 2 for example in examples)
+    assert found["conflicts"] == {str(eager_run): longer}
+    assert 0 < found["faithfulness"][str(eager_run)] < 0.9
+    lines = [line.split() for line in good(*args).stdout.splitlines()]
+    assert ["trees", "faithful", "conflicts"] in lines  # letters have no gold trees
+    assert [str(eager_run), f"{found['faithfulness'][str(eager_run)]:.1%}", str(longer)] in lines
 
 
 def test_the_table_has_the_model_and_the_baselines(rows):
     shown = good("trees", "listops-guided", "--data", rows).stdout
     lines = {line.split()[0]: line.split()[1:] for line in shown.splitlines()}
-    assert lines["listops-guided"] == ["100.0%", "100.0%", "100.0%", "100.0%", "4.0"]
+    assert lines["listops-guided"] == ["100.0%", "100.0%", "100.0%", "100.0%", "4.0", "100.0%", "0"]
     assert {"left-branching", "right-branching", "balanced", "random"} < lines.keys()
     assert "2 of 3 sequences in 3 examples; left out: 1 of fewer than 3 tokens" in shown
 
@@ -290,8 +324,10 @@ def test_hard_decisions_agree_among_themselves(rows):
     assert "agreement, hard" in shown
 
 
-def test_without_gold_trees_one_run_has_nothing_to_be_scored_against(letters_run):
-    assert "the task 'letters' has no gold trees for these examples" in refused("trees", letters_run)
+def test_without_gold_trees_one_run_is_not_scored_and_its_faithfulness_is_shown(letters_run):
+    shown = good("trees", letters_run, "--split", "dev").stdout
+    assert "the task 'letters' has no gold trees for these examples" in shown
+    assert ["trees", "faithful", "conflicts"] in [line.split() for line in shown.splitlines()]
 
 
 @pytest.mark.parametrize(

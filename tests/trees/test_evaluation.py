@@ -2,7 +2,7 @@
 
 import pytest
 
-from crvnn_core import CrvnnError, load, score_trees
+from crvnn_core import load, score_trees
 from crvnn_core.trees.baselines import BASELINES
 
 
@@ -19,7 +19,9 @@ def test_scores_are_by_run_and_baseline_and_hard_ones_apart(guided):
     assert list(found.scores_hard) == ["mine", "again"]
     assert found.scores["mine"].exact == found.scores_hard["mine"].exact == 1
     assert found.agreement == found.agreement_hard == 1
-    assert sum(told) == 4 * len(examples)
+    assert sum(told) == 6 * len(examples)
+    assert found.conflicts == {"mine": 0, "again": 0}
+    assert found.faithfulness == pytest.approx({"mine": 1, "again": 1})
     assert found.plain()["scores"]["mine"] == found.scores["mine"].plain()
 
 
@@ -28,7 +30,8 @@ def test_one_run_agrees_with_no_other_and_is_not_parsed_hard_unless_asked(guided
     assert (found.agreement, found.agreement_hard, found.scores_hard) == (None, None, {})
 
 
-def test_an_error_names_the_run(letters_run, small_catalog, guided):
+def test_without_gold_trees_there_are_faithfulness_and_conflicts(letters_run, small_catalog):
     letters = load(letters_run, small_catalog)
-    with pytest.raises(CrvnnError, match="no gold trees for these examples"):
-        score_trees({"letters": letters}, letters.examples("dev"))
+    found = score_trees({"letters": letters}, letters.examples("dev"))
+    assert found.scores == {}
+    assert found.faithfulness.keys() == found.conflicts.keys() == {"letters"}

@@ -115,6 +115,8 @@ def read_toml(
         here = origins.get(("extends",), place)
         if not isinstance(other, str) or not other:
             raise SpecError([here.problem(("extends",), "must be the path or the name of another spec")])
+        if place.directory is None:  # else a run from elsewhere could have any file of this machine read
+            raise SpecError([here.problem(("extends",), "a resolved spec is complete and extends nothing")])
         asked = f"{here.where(('extends',))}: "
         found = find_spec(other, named, path.parent, asked)
         below = read_toml(found, named, (*seen, path.resolve()), asked)

@@ -145,6 +145,17 @@ def test_a_zip_file_of_something_else_is_no_run(tmp_path, small_catalog):
         find_run(tmp_path / "data.zip", small_catalog)
 
 
+def test_a_shared_run_reads_no_file_of_this_machine_by_extending_it(letters_run, tmp_path, small_catalog):
+    (tmp_path / "private.toml").write_text("key of the door\n")
+    spec = (letters_run / "spec.toml").read_text()
+    files = {path.name: path for path in letters_run.iterdir() if path.is_file()}
+    files["spec.toml"] = spec.replace("\n", f'\nextends = "{tmp_path}/private.toml"\n', 1)
+    write_archive(tmp_path / "bad.zip", "letters", files)
+    with pytest.raises(CrvnnError, match="a resolved spec is complete and extends nothing") as error:
+        load(tmp_path / "bad.zip", small_catalog)
+    assert "key of the door" not in str(error.value)
+
+
 def test_an_unknown_scheme_is_said_with_the_known_ones(small_catalog):
     with pytest.raises(CrvnnError, match=r"runs cannot be fetched from 'htps:'\. Did you mean 'https'\?"):
         find_run("htps://example.org/a.zip", small_catalog)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from crvnn_core.engine.checks import expect_finite
 from crvnn_core.errors import ContractError
+from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.interfaces import Encoder, Encoding, Example
 from crvnn_core.interfaces.encoder import expect_hard_inference as expect_hard_inference
 from crvnn_core.interfaces.encoder import expect_tree_supervision as expect_tree_supervision
@@ -222,14 +222,14 @@ class Model(nn.Module):
         """
         expect_tree_supervision(self.encoder)
         limits = limits_on_trees(cohesion, len(batch.sequences))
+        model = evaluating(self)
         try:
-            with evaluating(self):
-                encodings = tuple(
-                    self.encoder.sample(self._vectors(tokens), tokens.mask, noise, **limit)
-                    for tokens, limit in zip(batch.sequences, limits, strict=True)
-                )
-                self._expect(encodings, "levels")
-                return self._output(encodings)
+            encodings = tuple(
+                model.encoder.sample(model._vectors(tokens), tokens.mask, noise, **limit)
+                for tokens, limit in zip(batch.sequences, limits, strict=True)
+            )
+            self._expect(encodings, "levels")
+            return model._output(encodings)
         finally:
             torch.clear_autocast_cache()  # some versions of torch would reuse weights cast without gradients
 
@@ -253,8 +253,8 @@ class Model(nn.Module):
             output.relative_cost = self.encoder.relative_cost
             baselines = [encoding.baseline for encoding in encodings if encoding.baseline is not None]
             if len(baselines) == len(encodings):
-                with torch.no_grad(), evaluating(self.head):
-                    output.baseline = self.head(*baselines)
+                with torch.no_grad():
+                    output.baseline = evaluating(self.head)(*baselines)
         return output
 
     def probabilities(self, *columns: Sequence[Sequence[str]]) -> Tensor:
@@ -269,8 +269,7 @@ class Model(nn.Module):
         :param hard: hard inference, for an encoder that declares ``hard_inference``.
         """
         batch = self.batch([Example(sequences, 0) for sequences in zip(*columns, strict=True)])
-        with evaluating(self):
-            output = self(batch.to(self.embed.weight.device), trace=trace, hard=hard)
+        output = evaluating(self)(batch.to(self.embed.weight.device), trace=trace, hard=hard)
         expect_finite(output.logits)
         return output
 
@@ -284,19 +283,8 @@ class Model(nn.Module):
             expect_hard_inference(self.encoder, type(self.encoder).__name__)
         arity = self.tree_source.arity if self.encoder.needs_trees else 1  # of a pair, each sequence is both
         batch = self.batch([Example((tuple(sequence),) * arity, 0) for sequence in sequences])
-        with evaluating(self):
-            (encoding,) = self._encodings([batch.sequences[0].to(self.embed.weight.device)], hard=hard)
+        tokens = batch.sequences[0].to(self.embed.weight.device)
+        (encoding,) = evaluating(self)._encodings([tokens], hard=hard)
         self._expect((encoding,), "vector")
         expect_finite(encoding.vector)
         return encoding.vector
-
-
-@contextlib.contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode, and afterwards the mode that the module was in."""
-    was_training = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(was_training)

@@ -12,6 +12,7 @@ from attrs import asdict, field, frozen
 from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, InputError
+from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.notebook import Shown
@@ -89,16 +90,12 @@ def evaluate(
     by_length = sorted(range(len(examples)), key=lambda i: example_length(examples[i]))
     if device.type == "cpu" or not tokens:
         tokens = min(tokens or TOKEN_BUDGET, TOKEN_BUDGET)
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            for rows in _groups(examples, by_length[share[0] :: share[1]], tokens):
-                facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device, hard)
-                if done is not None:
-                    done(len(rows))
-    finally:
-        model.train(was_training)
+    model = evaluating(model)
+    with torch.inference_mode():
+        for rows in _groups(examples, by_length[share[0] :: share[1]], tokens):
+            facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device, hard)
+            if done is not None:
+                done(len(rows))
     if gather is not None:
         facts = gather(facts.to(device)).cpu()
     scored, predicted = facts[:, :3].contiguous(), facts[:, 3].long().tolist()

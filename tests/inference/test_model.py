@@ -1,5 +1,7 @@
 """A whole model: vectors of tokens, an encoder and a head."""
 
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -208,6 +210,44 @@ def test_the_mode_is_put_back_when_asking_fails(model):
     with pytest.raises(ContractError, match="encoder Mean returned a NoneType, not an Encoding"):
         model.ask([["a"]])
     assert model.training
+
+
+def test_threads_that_ask_a_model_in_training_mode_get_the_answers_of_evaluation_mode(model):
+    expected = model.eval().ask([["a", "b", "c"]]).logits
+    model.train()
+    model.embed.eval()
+    modes = [each.training for each in model.modules()]
+    start, found = threading.Barrier(4), []
+
+    def ask():
+        start.wait()
+        for _ in range(200):
+            found.append(model.ask([["a", "b", "c"]]).logits)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 800
+    assert all(torch.equal(logits, expected) for logits in found)
+    assert [each.training for each in model.modules()] == modes
+
+
+def test_the_mode_of_the_model_does_not_change_while_it_answers(model):
+    seen = []
+    model.head.register_forward_hook(lambda module, *_: seen.append((module.training, model.head.training)))
+    model.ask([["a"]])
+    assert seen == [(False, True)]
+
+
+def test_a_forward_bound_to_a_module_in_training_mode_is_refused(model):
+    model.head.forward = model.head.forward
+    with pytest.raises(
+        CrvnnError, match=r"Head: forward was compiled or replaced; call eval\(\) on the model first"
+    ):
+        model.ask([["a"]])
+    assert model.eval().ask([["a"]]).logits.isfinite().all()
 
 
 def test_asking_about_nothing_is_an_error(model):

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from crvnn_core import CrvnnError, Encoder, Encoding, checked_lengths
 from crvnn_core.annotations import Range, check_ranges
-from crvnn_core.inference.model import evaluating
+from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.trees.extraction import joins_of
 
 
@@ -73,8 +73,8 @@ class RecursionInRecursion(Encoder):
         """The encoding; where the inner encoder gives baselines, with the vectors of its most likely decisions."""
         encoding = results.encoding()
         if results.baseline:
-            with torch.no_grad(), evaluating(self):
-                encoding.baseline = self(inputs, mask).vector
+            with torch.no_grad():
+                encoding.baseline = evaluating(self)(inputs, mask).vector
         return encoding
 
     def _chunks(self, tokens: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor, list[int]]:

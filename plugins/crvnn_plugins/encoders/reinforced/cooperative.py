@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from crvnn_core import Cell, CrvnnError, Encoder, Encoding, checked_lengths
 from crvnn_core.annotations import CountOrZero, Weight, check_ranges
-from crvnn_core.inference.model import evaluating
+from crvnn_core.evaluation_mode import evaluating
 from crvnn_plugins.encoders.reinforced.merge_parser import MergeParser, Merges, compose
 from crvnn_plugins.encoders.reinforced.running_cost import RunningCost
 
@@ -47,8 +47,9 @@ class Cooperative(Encoder):
         if self.training:
             encoding.penalty = -self.entropy * merges.entropy
             encoding.log_probability = merges.log_probability
-            with torch.no_grad(), evaluating(self):
-                encoding.baseline = self._composed(inputs, mask, self.parser(inputs, mask, _greedy))
+            greedy = evaluating(self)
+            with torch.no_grad():
+                encoding.baseline = greedy._composed(inputs, mask, greedy.parser(inputs, mask, _greedy))
         if trace:
             encoding.joins = merges.joins()
         return encoding

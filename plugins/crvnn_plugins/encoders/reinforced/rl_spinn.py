@@ -16,7 +16,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's own d
 
 from crvnn_core import Cell, CrvnnError, Encoder, Encoding, checked_lengths
 from crvnn_core.annotations import CountOrZero, Weight, check_ranges
-from crvnn_core.inference.model import evaluating
+from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.precision import at_least_float32
 from crvnn_plugins.encoders.reinforced.node_store import NodeStore
 from crvnn_plugins.encoders.reinforced.running_cost import RunningCost
@@ -73,8 +73,9 @@ class RLSPINN(Encoder):
             encoding.penalty = -self.entropy * parse.entropy
             encoding.log_probability = parse.log_probability
             if self.baseline == "greedy":
-                with torch.no_grad(), evaluating(self):
-                    encoding.baseline = self.cell.readout(self.parse(inputs, mask, _greedy).root)
+                greedy = evaluating(self)
+                with torch.no_grad():
+                    encoding.baseline = greedy.cell.readout(greedy.parse(inputs, mask, _greedy).root)
         if trace:
             encoding.joins = [[join for join in row if join >= 0] for row in parse.joins.t().tolist()]
         return encoding

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -15,23 +16,23 @@ _TENSORS = frozenset((Tensor, nn.Parameter))
 _INDICES = frozenset((torch.bool, torch.int64))
 _LAYERS = (nn.Linear, nn.LayerNorm)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-_allowed = os.environ.get("CRVNN_NATIVE", "1") != "0"
+#: Of the thread or task that asks, so that blocks of ``without`` may overlap.
+_allowed = ContextVar("_allowed", default=os.environ.get("CRVNN_NATIVE", "1") != "0")
 
 
 def allowed() -> bool:
     """Whether compiled back ends may be used at all: not with CRVNN_NATIVE=0, nor inside ``without``."""
-    return _allowed
+    return _allowed.get()
 
 
 @contextlib.contextmanager
 def without() -> Iterator[None]:
-    """A block in which torch does everything, as with CRVNN_NATIVE=0."""
-    global _allowed
-    before, _allowed = _allowed, False
+    """A block in which torch does everything, as with CRVNN_NATIVE=0; in this thread or task alone."""
+    before = _allowed.set(False)
     try:
         yield
     finally:
-        _allowed = before
+        _allowed.reset(before)
 
 
 def serves(*arguments: Any) -> bool:
@@ -41,7 +42,7 @@ def serves(*arguments: Any) -> bool:
     operations (autocast, compiling, exporting, tracing, dispatch modes, function transforms, forward-mode derivatives)
     sees the operation's body instead.
     """
-    if not _allowed or torch.compiler.is_compiling() or _intercepted():
+    if torch.compiler.is_compiling() or not _allowed.get() or _intercepted():
         return False
     return _all_plain(arguments)
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -90,6 +91,28 @@ def test_whatever_intercepts_or_transforms_torch_sees_the_body(monkeypatch):
 def test_without_ends_with_its_block_even_after_an_exception():
     with pytest.raises(ZeroDivisionError), without():
         1 / 0  # noqa: B018
+    assert serves(PLAIN)
+
+
+@needs_kernels
+def test_without_holds_for_its_own_thread_and_blocks_may_overlap():
+    """The first to enter is the first to leave."""
+    entered, left, seen = threading.Event(), threading.Event(), []
+
+    def other():
+        with without():
+            entered.set()
+            left.wait()
+        seen.append(serves(PLAIN))
+
+    with without():
+        thread = threading.Thread(target=other)
+        thread.start()
+        entered.wait()
+    seen.append(serves(PLAIN))
+    left.set()
+    thread.join()
+    assert seen == [True, True]
     assert serves(PLAIN)
 
 

@@ -1,20 +1,20 @@
-"""Tables of text, which commands print: aligned columns, wrapped where a terminal is too narrow."""
+"""Tables: printed with aligned columns, wrapped where a terminal is too narrow; and written as CSV."""
 
 from __future__ import annotations
 
+import csv
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
 
 import click
 
 _GAP = "  "
 _NARROWEST = 8  # columns are not made narrower than this
-_CONTROL = {
-    **dict.fromkeys((*range(0x0A), *range(0x0B, 0x20), 0x7F)),
-    0x09: " ",
-}  # all but line ends: they have no width
+#: Removes control characters, which have no width and could command a terminal; line ends stay.
+CONTROL = {**dict.fromkeys((*range(0x0A), *range(0x0B, 0x20), *range(0x7F, 0xA0))), 0x09: " "}
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
@@ -23,6 +23,23 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     click.secho(head, bold=True)
     for line in body:
         click.echo(line)
+
+
+def write_csv(file: IO[str], columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a table as CSV; texts that a spreadsheet would take for a formula get an apostrophe in front."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([_no_formula(name) for name in columns])
+    writer.writerows([_no_formula(row.get(name, "")) for name in columns] for row in rows)
+
+
+def _no_formula(cell: Any) -> Any:
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def terminal_width() -> int:
@@ -35,7 +52,7 @@ def table_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int], width: int
 ) -> list[str]:
     """The lines of a table, of at most ``width`` characters if its columns can be made that narrow."""
-    cells = [[cell.translate(_CONTROL) for cell in row] for row in (columns, *rows)]
+    cells = [[cell.translate(CONTROL) for cell in row] for row in (columns, *rows)]
     widths = [
         max(_width(line) for text in texts for line in text.split("\n")) for texts in zip(*cells, strict=True)
     ]

@@ -23,6 +23,7 @@ from crvnn_core.errors import (
 )
 from crvnn_core.host.component import LazyCommand
 from crvnn_core.host.slots import SLOTS
+from crvnn_core.tables import CONTROL
 
 _COMMANDS = {
     command.name: command
@@ -155,12 +156,11 @@ class CrvnnGroup(click.Group):
             elif isinstance(error, MissingPluginError):
                 given = kwargs.get("args") or (args[0] if args else None) or sys.argv[1:]
                 options = [part for path in error.files for part in ("--plugin", str(path))]
-                message = error.advising(f"run\n  {shlex.join(['crvnn', *options, *given])}")
-                click.echo(f"crvnn: {message}", err=True)
+                _complain(error.advising(f"run\n  {shlex.join(['crvnn', *options, *given])}"))
             elif isinstance(error, PluginError) and error.__cause__ is not None:
-                click.echo(f"crvnn: {error}\n(CRVNN_TRACEBACK=1 shows the whole traceback.)", err=True)
+                _complain(f"{error}\n(CRVNN_TRACEBACK=1 shows the whole traceback.)")
             else:
-                click.echo(f"crvnn: {error}", err=True)
+                _complain(str(error))
             if isinstance(error, LostProcessError):
                 # torch takes long to end when a process is lost: 22 s on busy cores, in which nothing more is done.
                 sys.stdout.flush()
@@ -172,8 +172,13 @@ class CrvnnGroup(click.Group):
                 raise
             name = f"{error.filename!s:.200}: " if error.filename is not None else ""
             hint = "(CRVNN_TRACEBACK=1 shows the whole traceback.)"
-            click.echo(f"crvnn: {name}{error.strerror}\n{hint}", err=True)
+            _complain(f"{name}{error.strerror}\n{hint}")
             sys.exit(2)
+
+
+def _complain(message: str) -> None:
+    """Print an error; what it quotes of a file may have control characters."""
+    click.echo(f"crvnn: {message}".translate(CONTROL), err=True)
 
 
 def summary(command: click.Command | LazyCommand) -> str:

@@ -30,6 +30,7 @@ from crvnn_core.cli.session import (
     set_option,
 )
 from crvnn_core.tables import terminal_width
+from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
     from crvnn_core.runs.classification import Classification, ClassScore
@@ -174,7 +175,7 @@ def _show_classes(title: str, found: Classification, seeds: SeedResults | None) 
         (found.never_predicted, "never predicted"),
     ):
         if names:
-            click.echo(f"{what}: {first_names(names)}")
+            click.echo(f"{what}: {first_names([visible(name, spaces=True) for name in names])}")
     _show_confusion(found, "" if seeds is None else f", over {len(seeds.results)} seeds")
 
 

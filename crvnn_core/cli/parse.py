@@ -29,6 +29,7 @@ from crvnn_core.cli.session import (
     set_option,
 )
 from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
+from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
     from crvnn_core.trees.extraction import Extraction
@@ -134,7 +135,7 @@ def _say(words: Sequence[str], places: Sequence[str]) -> None:
     """Say on standard error what is known of the first texts: what is right about them, and conflicts."""
     known = [(place, each) for place, each in zip(places, words, strict=True) if each]
     for place, each in known[:_MOST_SAID]:
-        click.echo(f"crvnn: {place}: {each}", err=True)
+        click.echo(f"crvnn: {place}: {visible(each, spaces=True)}", err=True)
     if len(known) > _MOST_SAID:
         click.echo("crvnn: ... and so on: --json has them all", err=True)
 

@@ -19,6 +19,7 @@ from crvnn_core.cli.session import (
     print_json,
     set_option,
 )
+from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
     from crvnn_core.inference.predictions import Prediction
@@ -101,7 +102,8 @@ def file_options(command: F) -> F:
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the predictions to a .csv or .jsonl file, in the order of the texts.",
+    help="Write the predictions to a .csv or .jsonl file, in the order of the texts. In CSV, a text that a "
+    "spreadsheet would take for a formula gets an apostrophe in front.",
 )
 @click.option("--trees", is_flag=True, help="Show the tree of each text as well.")
 @set_option
@@ -253,8 +255,10 @@ def warn_of_unknown(unknown: Sequence[Sequence[str]], rows: Sequence[InputRow], 
 def _show(answer: Prediction, gold: str, trees: bool) -> None:
     from crvnn_core.inference.gold import verdict
 
-    text = answer.text if isinstance(answer.text, str) else "  |  ".join(answer.text)
-    judged = f"\t{verdict(answer.label, gold)}" if gold else ""
-    click.echo(f"{answer.label}\t{answer.probabilities[answer.label]:.1%}\t{text}{judged}")
+    texts = (answer.text,) if isinstance(answer.text, str) else answer.text
+    text = "  |  ".join(visible(each, spaces=True) for each in texts)
+    label, gold = visible(answer.label, spaces=True), gold and visible(gold, spaces=True)
+    judged = f"\t{verdict(label, gold)}" if gold else ""
+    click.echo(f"{label}\t{answer.probabilities[answer.label]:.1%}\t{text}{judged}")
     for tree in answer.trees if trees else ():
         click.echo(f"\t{tree if tree is not None else 'this encoder shows no tree'}")

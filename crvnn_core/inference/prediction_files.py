@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from crvnn_core.inference.predictions import Prediction
 from crvnn_core.inference.texts import as_text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example, InputRow, Task
+from crvnn_core.tables import write_csv
 
 #: Suffixes of files that predictions are written to.
 SUFFIXES = (".csv", ".jsonl")
@@ -135,11 +135,7 @@ def write_predictions(
 def _write_table(file: Any, rows: Sequence[dict[str, Any]]) -> None:
     names = dict.fromkeys(name for row in rows for name in row)
     empty = {name for name in _OPTIONAL if not any(row[name] for row in rows)}
-    writer = csv.DictWriter(
-        file, [name for name in names if name not in empty], extrasaction="ignore", lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(rows)
+    write_csv(file, [name for name in names if name not in empty], rows)
 
 
 def _table_row(row: InputRow, answer: Prediction, trees: bool) -> dict[str, Any]:

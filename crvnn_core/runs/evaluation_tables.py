@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from attrs import asdict
 
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
+from crvnn_core.tables import write_csv
 
 if TYPE_CHECKING:
     from crvnn_core.training.evaluation import Result
@@ -65,7 +65,5 @@ def _confusion(results: Mapping[Key, Result]) -> Iterable[dict[str, Any]]:
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    write_csv(text, list(rows[0]), rows)
     return text.getvalue()

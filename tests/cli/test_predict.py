@@ -322,6 +322,40 @@ def test_pairs_are_written_in_two_columns(pairs_run, here):
     assert [(row["text_1"], row["text_2"]) for row in found] == [("a b", "a"), ("c", "d e")]
 
 
+def test_no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers(reviews_run, here):
+    (here / "mine.csv").write_text("text,@sum,id\n=HYPERLINK(A1) film,+1+cmd,-0.5\n- dull,@a,-film\n")
+    run("predict", reviews_run, "--file", "mine.csv", "--out", "preds.csv")
+    with (here / "preds.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [(row["text"], row["'@sum"], row["id"]) for row in found] == [
+        ("'=HYPERLINK(A1) film", "'+1+cmd", "-0.5"),
+        ("'- dull", "'@a", "'-film"),
+    ]
+
+
+def test_labels_and_texts_cannot_command_a_terminal_or_break_a_line(here, small_catalog):
+    (here / "train.csv").write_text('text,label\na film,"\x1b[31m\tred\n"\nb film,\x9b2J\n' * 5)
+    sets = [*SETTINGS[1:], "task=from-file", f"task.train={here / 'train.csv'}", "training.steps=2"]
+    train(assemble(read_spec(small_catalog, sets=sets), small_catalog), here / "run")
+    (here / "mine.csv").write_text('text,label\n"a\x1b[2J\n\tfilm","\x1b[31m\tred\n"\nb film,\x9b2J\n')
+    shown = run("predict", "run", "--file", "mine.csv").stdout
+    labels = {r"\u{1b}[31m\tred", r"\u{9b}2J"}
+    lines = [line.split("\t") for line in shown.splitlines()]
+    assert [line[2] for line in lines] == [r"a\u{1b}[2J\n\tfilm", "b film"]
+    assert {line[0] for line in lines} <= labels
+    assert {line[3].removeprefix("wrong, true label ") for line in lines} <= {"correct", *labels}
+    for command in (("parse", "run", "--file", "mine.csv"), ("eval", "run", "--data", "mine.csv")):
+        result = run(*command)
+        assert not {"\x1b", "\x9b"} & set(result.stdout + result.stderr)
+    found = json.loads(run("predict", "run", "--file", "mine.csv", "--json").stdout)
+    assert found[0]["text"] == "a\x1b[2J\n\tfilm"
+
+
+def test_an_error_that_quotes_a_file_cannot_command_a_terminal(here):
+    (here / "my.toml").write_text("seed = 1 \x1b[2J\n")
+    assert "\x1b" not in run("assemble", "my.toml", code=2).stderr
+
+
 def test_a_file_that_predictions_cannot_be_written_to_is_refused_at_once(letters_run, here):
     result = run("predict", "nowhere", "a", "--out", "preds.xlsx", code=2)
     assert "preds.xlsx: predictions are written to files that end in .csv or .jsonl" in result.stderr

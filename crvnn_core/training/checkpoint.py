@@ -28,9 +28,20 @@ def save(path: Path, tree: Mapping[str, Any]) -> None:
     metadata = {_STRUCTURE: structure, _CHECKSUM: _checksum(tensors, structure)}
     with replacing(path) as temporary:
         try:  # not save_file: it writes a temporary file of its own, which a kill leaves, and ignores the umask
-            temporary.write_bytes(safetensors.save(tensors, metadata))
+            with temporary.open("wb") as file:
+                file.writelines(_in_order(safetensors.save(tensors, metadata)))
         except OSError as error:
             raise OSError(f"{error}{_lack_of_room(path, tensors)}") from error
+
+
+def _in_order(content: bytes) -> tuple[bytes | memoryview, ...]:
+    """The parts of a safetensors file with its metadata sorted: the library orders them at random."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors are aligned
+    return len(text).to_bytes(8, "little"), text, memoryview(content)[end:]
 
 
 def _lack_of_room(path: Path, tensors: Mapping[str, Tensor]) -> str:

@@ -67,6 +67,18 @@ def path(tmp_path_factory):
     return tmp_path_factory.mktemp("checkpoint") / "state.safetensors"
 
 
+def test_the_same_content_gives_the_same_bytes(tmp_path):
+    tree, path = (
+        {"model": {"a": torch.ones(3), "b": torch.zeros(2, 2)}, "step": 7},
+        tmp_path / "x.safetensors",
+    )
+    written = set()
+    for _ in range(20):
+        checkpoint.save(path, tree)
+        written.add(path.read_bytes())
+    assert len(written) == 1
+
+
 @given(tree=st.dictionaries(KEYS, TREES, max_size=5))
 def test_what_was_saved_is_what_is_loaded(tree, path):
     checkpoint.save(path, tree)
@@ -234,7 +246,7 @@ def test_a_full_disk_says_how_many_bytes_are_needed(tmp_path, monkeypatch):
 
     path = tmp_path / "last.safetensors"
     checkpoint.save(path, {"a": torch.zeros(2)})
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("safetensors.torch.save", full)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 80, 20))
     with pytest.raises(CrvnnError) as caught:
         checkpoint.save(path, {"a": torch.zeros(1000)})

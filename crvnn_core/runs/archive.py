@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import stat
@@ -44,7 +45,7 @@ def write_archive(out: Path, folder: str, files: Mapping[str, Path | str]) -> st
 
 
 def unpack(archive: Path, name: str, target: Path) -> None:
-    """Unpack a run into the directory ``target``, which appears when it is complete.
+    """Unpack a run into the directory ``target``, which appears when it is complete; if it exists, compare its files.
 
     The run is at the root of the archive or in its only folder. An archive with names that lead out of the directory,
     with links, or that expands beyond measure is refused before anything is written.
@@ -54,6 +55,8 @@ def unpack(archive: Path, name: str, target: Path) -> None:
     try:
         with zipfile.ZipFile(archive) as packed:
             members = _checked(packed, name, archive.stat().st_size)
+            if target.is_dir():
+                return _expect_unchanged(packed, members, target)
             target.parent.mkdir(parents=True, exist_ok=True)
             _expect_space(target.parent, sum(info.file_size for info in members.values()))
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".unpacking-") as temporary:
@@ -91,6 +94,20 @@ def _checked(packed: zipfile.ZipFile, name: str, size: int) -> dict[PurePosixPat
             f"{name} holds no run: there is no spec.toml in it, only {held or 'nothing'}. 'crvnn pack' packs a run."
         )
     return {path.relative_to(root): info for path, info in paths.items() if path.is_relative_to(root)}
+
+
+def _expect_unchanged(
+    packed: zipfile.ZipFile, members: Mapping[PurePosixPath, zipfile.ZipInfo], target: Path
+) -> None:
+    """Raise an error unless the files of an unpacked run are those of its archive."""
+    for path, info in members.items():
+        with packed.open(info) as source:
+            digest = hashlib.file_digest(source, "sha256").hexdigest()
+        if not (target / path).is_file() or sha256_of(target / path) != digest:
+            raise CrvnnError(
+                f"{target} is refused: {path} was changed since it was unpacked. Remove this directory; "
+                "the next command unpacks it again."
+            )
 
 
 def _safe(info: zipfile.ZipInfo, name: str) -> PurePosixPath:

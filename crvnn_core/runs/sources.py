@@ -1,6 +1,7 @@
 """Runs that are not directories here: zip files, http(s) addresses, and what plug-ins can fetch.
 
-They are unpacked into the cache, in a directory named by the SHA-256 of the zip file.
+They are unpacked into the cache, in a directory named by the SHA-256 of the zip file. One that was downloaded with a
+checksum is kept beside it, so that every use can compare both.
 """
 
 from __future__ import annotations
@@ -64,10 +65,8 @@ def _unpacked(archive: Path, name: str, expected: str) -> Path:
         raise CrvnnError(
             f"{name} is refused: this is another file than expected.\n  sha256   {digest}\n  expected {expected}"
         )
-    directory = _cache() / digest
-    if not directory.is_dir():
-        unpack(archive, name, directory)
-    return directory
+    unpack(archive, name, _cache() / digest)
+    return _cache() / digest
 
 
 def _downloaded(url: str, expected: str) -> Path:
@@ -75,19 +74,22 @@ def _downloaded(url: str, expected: str) -> Path:
     from crvnn_core.downloads.progress import show_progress
     from crvnn_core.downloads.transfer import Retries, discard, fetch
 
-    if expected and (_cache() / expected).is_dir():
-        return _cache() / expected
+    kept = _cache() / f"{expected}.zip"
+    if _is_whole(kept, expected):
+        return _unpacked(kept, url, expected)
     number, file = (
         hashlib.sha256(url.encode()).hexdigest()[:12],
         re.sub(r"[^\w.-]", "_", url.rpartition("/")[2]),
     )
     partial = _cache() / number / f"{file}.part"
     with _alone(_cache() / f"{number}.lock"), show_progress() as progress:
-        if expected and (_cache() / expected).is_dir():  # by another process
-            return _cache() / expected
+        if _is_whole(kept, expected):  # by another process
+            return _unpacked(kept, url, expected)
         fetch(url, partial, progress, Retries())
         try:
             directory = _unpacked(partial, url, expected)
+            if expected:
+                partial.replace(kept)
         finally:
             discard(partial)
         if not expected:
@@ -95,6 +97,10 @@ def _downloaded(url: str, expected: str) -> Path:
                 f"not verified, and downloaded again next time; with its checksum this is {url}#sha256={directory.name}"
             )
         return directory
+
+
+def _is_whole(archive: Path, expected: str) -> bool:
+    return archive.is_file() and sha256_of(archive) == expected
 
 
 def _cache() -> Path:

@@ -159,3 +159,12 @@ def test_after_a_lost_process_the_command_ends_at_once(monkeypatch):
     result = run("train", *options(), "--out", "a", code=2)
     assert ended == [2]
     assert result.stderr == "crvnn: rank 1 was lost\n"
+
+
+@pytest.mark.parametrize("redirections", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["list cells", "list cells --json"])
+def test_closed_streams_are_no_traceback(command, redirections):
+    program = f'"{sys.executable}" -c "from crvnn_core.cli import main; main()" {command} {redirections}'
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (redirections == "2>&-")

@@ -11,6 +11,7 @@ import pytest
 from crvnn_core import CrvnnError
 from crvnn_core.downloads import transfer
 from crvnn_core.downloads.transfer import RefusedError, Retries, check_address, discard, fetch, fetch_text
+from hostile import DIGITS
 from serving import serving
 
 CONTENT = bytes(range(256)) * 1200  # some blocks, and not all of them full
@@ -264,6 +265,20 @@ def test_a_directory_that_cannot_be_made_is_one_message(site, tmp_path, report):
     (tmp_path / "file").write_text("")
     with pytest.raises(CrvnnError, match="cannot be written"):
         fetch(f"{site.address}/data.bin", tmp_path / "file" / "data.bin.part", report, QUICK)
+
+
+@pytest.mark.parametrize("length", ["", DIGITS])
+def test_a_file_whose_size_is_not_said_is_fetched_up_to_a_bound(site, part, report, length, monkeypatch):
+    site.length = length
+    fetch(f"{site.address}/data.bin", part, report, QUICK)
+    assert part.read_bytes() == CONTENT
+    discard(part)
+    monkeypatch.setattr(transfer, "MOST_UNANNOUNCED", 200_000)
+    with pytest.raises(
+        RefusedError, match=r"data\.bin: the server has said no size, and sends 262\.1 kB or more"
+    ):
+        fetch(f"{site.address}/data.bin", part, report, QUICK)
+    assert list(part.parent.iterdir()) == []
 
 
 def test_a_short_text_is_read_or_there_is_none(site, report):

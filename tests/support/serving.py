@@ -19,6 +19,7 @@ class Site:
         self.tags = True  # whether files have an ETag
         self.cuts = []  # for each of the next answers, after how many bytes it breaks off; None for not
         self.answers = []  # status codes of the next answers, instead of files
+        self.length = None  # the Content-Length that is said, in place of the true one; empty for none
         self.kind = "application/octet-stream"
         self.pace = 0.0  # seconds that a file takes
         self.asked = []  # path, and the Range that was asked for
@@ -52,7 +53,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if site.tags:
             self.send_header("ETag", tag)
         self.send_header("Content-Type", site.kind)
-        self.send_header("Content-Length", str(len(content) - start))
+        length = str(len(content) - start) if site.length is None else site.length
+        if length:
+            self.send_header("Content-Length", length)
         self.end_headers()
         cut = site.cuts.pop(0) if site.cuts else None
         self._send(content[start:] if cut is None else content[start : start + cut], site.pace)

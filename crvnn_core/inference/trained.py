@@ -17,7 +17,7 @@ from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.inference.model import Model, expect_hard_inference
 from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.texts import Text, as_text, labelled, listed, question, tokenized
-from crvnn_core.inference.weights import load_best_weights
+from crvnn_core.inference.weights import expect_fit, load_best_weights
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.notebook import Shown
 from crvnn_core.progress import shown
@@ -292,7 +292,9 @@ def load_seeds(
 def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Trained:
     with naming_missing_files(directory, catalog):
         spec = read_run_spec(directory, catalog, sets)
-    assembly = assemble(spec, catalog, directory.read_lexicon())
+    lexicon = directory.read_lexicon()
+    expect_fit(lambda: assemble(spec, catalog, lexicon).model, directory)
+    assembly = assemble(spec, catalog, lexicon)
     load_best_weights(assembly.model, directory)
     packages = sorted({str(offer.source) for offer in assembly.offers.values()})
     results = read_results(directory)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import FAILURES, CrvnnError
 from crvnn_core.inference.model import Model
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
@@ -15,7 +16,13 @@ from crvnn_core.training import checkpoint
 
 def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> None:
     """Put saved weights into a model; if they do not fit, an error that says in what."""
-    ours = model.state_dict()
+    _expect_fit(model.state_dict(), weights, path)
+    if broken := [f"not finite: {name} has NaN or infinity" for name in _not_finite(model, weights)]:
+        raise CrvnnError(_misfit(path, broken))
+    model.load_state_dict(dict(weights))
+
+
+def _expect_fit(ours: Mapping[str, Tensor], weights: Mapping[str, Tensor], path: Path) -> None:
     if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise CrvnnError(f"{path} was not written by crvnn: some of its weights are no tensors")
     if "embed.weight" in weights and len(weights["embed.weight"]) != len(ours["embed.weight"]):
@@ -30,10 +37,12 @@ def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> Non
         for name, tensor in ours.items()
         if name in weights and weights[name].shape != tensor.shape
     ]
-    problems += [f"not finite: {name} has NaN or infinity" for name in _not_finite(model, weights)]
     if problems:
-        raise CrvnnError(f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems))
-    model.load_state_dict(dict(weights))
+        raise CrvnnError(_misfit(path, problems))
+
+
+def _misfit(path: Path, problems: list[str]) -> str:
+    return f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems)
 
 
 def _not_finite(model: Model, weights: Mapping[str, Tensor]) -> list[str]:
@@ -45,6 +54,24 @@ def _not_finite(model: Model, weights: Mapping[str, Tensor]) -> list[str]:
 def saved_weights(path: Path) -> Mapping[str, Tensor]:
     """The weights in a file of ours."""
     return _saved(path)[0]
+
+
+def expect_fit(build: Callable[[], Model], run: RunDirectory) -> None:
+    """Raise an error if the best weights of a run do not fit its model, before there is memory for either.
+
+    A model that cannot be built on the meta device is not compared here.
+
+    :param build: makes the model.
+    """
+    if not run.weights.exists():
+        raise CrvnnError(run.missing(run.weights))
+    weights, _ = _saved(run.weights, shapes_only=True)
+    try:
+        with torch.device("meta"):
+            ours = build().state_dict()
+    except FAILURES:  # what is wrong with it shows when it is built
+        return
+    _expect_fit(ours, weights, run.weights)
 
 
 def load_best_weights(model: Model, run: RunDirectory) -> None:
@@ -59,9 +86,9 @@ def load_best_weights(model: Model, run: RunDirectory) -> None:
     run.check_identity(identity)
 
 
-def _saved(path: Path) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
+def _saved(path: Path, *, shapes_only: bool = False) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
     """The weights in a file, and the identity of the run that they belong to."""
-    state = checkpoint.load(path)
+    state = checkpoint.load(path, shapes_only=shapes_only)
     if not isinstance(state.get("model"), dict):
         raise CrvnnError(f"{path} holds no model")
     identity = state.get("identity")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 import small
 from crvnn_core import (
@@ -388,3 +389,22 @@ def test_predictions_are_the_same_after_training_in_64_bits(tmp_path):
     (answer,) = load(tmp_path / "run", catalog_with()).predict(["a b c"])
     wanted = assembly.model.probabilities([["a", "b", "c"]])[0].tolist()
     assert list(answer.probabilities.values()) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_weights_that_do_not_fit_are_refused_before_there_is_memory_for_the_model(
+    letters_run, small_catalog, tmp_path
+):
+    path = shutil.copytree(letters_run, tmp_path / "run")
+    spec = (path / "spec.toml").read_text()
+    (path / "spec.toml").write_text(spec.replace("\nwidth = 8\n", "\nwidth = 400\n"))
+    devices = set()
+    counting = register_module_parameter_registration_hook(
+        lambda module, name, parameter: devices.add(parameter.device.type)
+    )
+    try:
+        with pytest.raises(CrvnnError, match=r"do not fit the model:\n .*misshapen: \S+ is \[") as error:
+            load(path, small_catalog)
+    finally:
+        counting.remove()
+    assert "400" in str(error.value)
+    assert devices == {"meta"}

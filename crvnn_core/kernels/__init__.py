@@ -5,7 +5,7 @@ CPU), or anything that takes the same arguments and returns ``NotImplemented`` w
 package asks whether a back end serves; parts and the engine call operations.
 """
 
-from crvnn_core.kernels.dispatch import allowed, plain, plain_parameters, serves, without
+from crvnn_core.kernels.dispatch import allowed, plain, plain_parameters, serves, transformed, without
 from crvnn_core.kernels.library import Library, fixed_weights, in_use
 from crvnn_core.kernels.operation import Operation, operation
 
@@ -19,5 +19,6 @@ __all__ = [
     "plain",
     "plain_parameters",
     "serves",
+    "transformed",
     "without",
 ]

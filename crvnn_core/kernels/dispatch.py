@@ -88,13 +88,12 @@ def plain_parameters(*layers: nn.Module) -> list[Tensor] | None:
 
 
 def _intercepted() -> bool:
-    return bool(
-        _dispatch_modes()
-        or _transforms()
-        or _tracing()
-        or _autocasting("cpu")
-        or forward_ad._current_level >= 0
-    )
+    return bool(_dispatch_modes() or _tracing() or _autocasting("cpu")) or transformed()
+
+
+def transformed() -> bool:
+    """Whether ``torch.func`` or forward-mode derivatives transform operations: no custom backward pass serves then."""
+    return bool(_transforms()) or forward_ad._current_level >= 0
 
 
 _dispatch_modes = torch._C._len_torch_dispatch_stack

@@ -102,7 +102,7 @@ def _expect_unchanged(
     """Raise an error unless the files of an unpacked run are those of its archive."""
     for path, info in members.items():
         with packed.open(info) as source:
-            digest = hashlib.file_digest(source, "sha256").hexdigest()
+            digest = hashlib.file_digest(source, "sha256").hexdigest()  # type: ignore[arg-type]
         if not (target / path).is_file() or sha256_of(target / path) != digest:
             raise CrvnnError(
                 f"{target} is refused: {path} was changed since it was unpacked. Remove this directory; "

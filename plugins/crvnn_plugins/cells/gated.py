@@ -6,12 +6,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from crvnn_core import Cell
 from crvnn_core.annotations import CountOrZero, Probability, check_ranges
 from crvnn_core.kernels import operation, plain_parameters
-from crvnn_plugins.layers import Activation, activation, activation_backward, linear, needs_torch_layers
+from crvnn_plugins.layers import (
+    Activation,
+    activation,
+    activation_backward,
+    first_derivatives,
+    linear,
+    needs_torch_layers,
+)
 from crvnn_plugins.native import PARTS
 
 #: Nodes from which on the custom backward pass is used: with fewer it saves little memory and no time.
@@ -148,7 +154,7 @@ class _Gated(torch.autograd.Function):
         return parent.view(shape)
 
     @staticmethod
-    @once_differentiable
+    @first_derivatives
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         left, right, inner, mixing, total, mean, rstd, expand, gates, scale, shift = ctx.saved_tensors
         width = total.shape[-1]

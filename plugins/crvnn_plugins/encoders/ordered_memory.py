@@ -19,13 +19,12 @@ from typing import Annotated, Any
 import torch
 from attrs import frozen
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F  # noqa: N812 - the name that torch's own documentation uses
 
 from crvnn_core import Encoder, Encoding, checked_lengths
 from crvnn_core.annotations import Probability, Range, check_ranges
 from crvnn_plugins.encoders.sequences.lstm import packed
-from crvnn_plugins.layers import needs_torch_layers
+from crvnn_plugins.layers import first_derivatives, needs_torch_layers
 
 layer_norm_backward = torch.ops.aten.native_layer_norm_backward
 threshold_backward = torch.ops.aten.threshold_backward.grad_input
@@ -233,7 +232,7 @@ class _Rebuilt(torch.autograd.Function):
         return built
 
     @staticmethod
-    @once_differentiable
+    @first_derivatives
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         token, stored, rising, inner, mixing, total, built, expand, gates, scale, shift = ctx.saved_tensors
         size, rows, width = stored.shape

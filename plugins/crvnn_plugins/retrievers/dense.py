@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from crvnn_core import MatrixNeighbourhood, Neighbourhood, Retriever
 from crvnn_core.annotations import Weight, check_ranges
+from crvnn_core.kernels import transformed
 from crvnn_core.precision import at_least_float32, wide
 from crvnn_plugins.retrievers.prefix_sums import prefix_sums
 
@@ -46,7 +46,7 @@ def adhoc_matrices(exists: Tensor) -> MatrixNeighbourhood:
     With E the prefix sums of e, p_ij = min(1, E_j - E_i) - min(1, E_{j-1} - E_i) for j > i. Both
     sides are differences of one matrix min(1, E_b - E_a), a < b.
     """
-    if torch.compiler.is_compiling():  # which makes a backward pass of its own
+    if torch.compiler.is_compiling() or transformed():  # which make a backward pass of their own
         return MatrixNeighbourhood(*_differences(_gaps(exists).clamp(0, 1)))
     to_left, to_right = _AdhocMatrices.apply(exists)  # type: ignore[no-untyped-call]
     return MatrixNeighbourhood(to_left, to_right)
@@ -75,7 +75,6 @@ class _AdhocMatrices(torch.autograd.Function):
         return _differences(gap.clamp_(0, 1))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, of_left: Tensor, of_right: Tensor) -> tuple[Tensor]:
         (within,) = ctx.saved_tensors
         of_left = of_left.transpose(1, 2)

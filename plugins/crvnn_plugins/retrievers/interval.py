@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from crvnn_core import Neighbourhood, Retriever
 from crvnn_core.annotations import CountOrZero, check_ranges
 from crvnn_core.engine.neighbourhoods import IdentityCache
-from crvnn_core.kernels import operation
+from crvnn_core.kernels import operation, transformed
+from crvnn_plugins.layers import first_derivatives
 from crvnn_plugins.native import PARTS
 from crvnn_plugins.retrievers.dense import AdhocDense, adhoc_matrices
 from crvnn_plugins.retrievers.prefix_sums import prefix_sums
@@ -65,7 +65,7 @@ def intervals(exists: Tensor, mask: Tensor, accumulate: str, small: int) -> Neig
     exists = exists * mask
     auto = exists.device.type == "mps"
     pairs = auto if accumulate == "auto" else accumulate == "float32-pairs"
-    if exists.shape[1] <= small and not pairs:  # the matrices need float64
+    if (exists.shape[1] <= small or transformed()) and not pairs:  # the matrices need float64
         return adhoc_matrices(exists)
     return _Intervals(exists, pairs)
 
@@ -183,7 +183,7 @@ class _Share(torch.autograd.Function):
         return side.share.clone()
 
     @staticmethod
-    @once_differentiable
+    @first_derivatives
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         return -ctx.side.transposed.of_numbers(gradient * ctx.side.any_share), None
 
@@ -199,7 +199,7 @@ class _Numbers(torch.autograd.Function):
         return whole.addcmul_(share.to(values.dtype), values.gather(1, side.at))
 
     @staticmethod
-    @once_differentiable
+    @first_derivatives
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         values, exists, share = ctx.saved_tensors
         of_product = ctx.side.transposed.of_numbers(gradient)
@@ -227,7 +227,7 @@ class _Vectors(torch.autograd.Function):
         return sums.over(bags)
 
     @staticmethod
-    @once_differentiable
+    @first_derivatives
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         values, exists, share = ctx.saved_tensors
         side: _Side = ctx.side

@@ -234,10 +234,10 @@ inline bool recording(at::ArrayRef<Tensor> inputs) {
 // kernels do not support.
 inline variable_list saved_tensors(AutogradContext* context, const variable_list& gradients) {
   TORCH_CHECK(!at::GradMode::is_enabled(),
-              "crvnn's native kernels have no second derivatives; set CRVNN_NATIVE=0 to compute them with torch");
+              "crvnn's native kernels have no second derivatives (create_graph); torch.func.grad computes them with torch");
   for (const Tensor& gradient : gradients) {
     TORCH_CHECK(!gradient.defined() || gradient.has_storage(),
-                "crvnn's native kernels do not take batched gradients; set CRVNN_NATIVE=0 to compute them with torch");
+                "crvnn's native kernels do not take batched gradients; torch.func.jacrev computes them with torch");
   }
   return context->get_saved_variables();
 }

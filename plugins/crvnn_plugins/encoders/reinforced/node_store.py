@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
+
+from crvnn_plugins.layers import first_derivatives
 
 
 class NodeStore:
@@ -61,7 +62,7 @@ class _Append(Function):
         return last.clone()
 
     @staticmethod
-    @once_differentiable
+    @first_derivatives
     def backward(ctx: Any, of_last: Tensor) -> tuple[Tensor | None, ...]:
         block = ctx.rows.gradient()[ctx.block]
         of_states = block.to(ctx.dtype, copy=True)
@@ -77,7 +78,7 @@ class _Read(Function):
         return rows.values[index]
 
     @staticmethod
-    @once_differentiable
+    @first_derivatives
     def backward(ctx: Any, of_states: Tensor) -> tuple[Tensor | None, ...]:
         (index,) = ctx.saved_tensors
         total = ctx.rows.gradient()

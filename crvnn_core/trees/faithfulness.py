@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.interfaces import Example
 from crvnn_core.training.memory import within_budget
 from crvnn_core.trees.levels import levels_of
@@ -39,15 +40,13 @@ def faithfulness(
 
     :param done: is called with the number of trees after each batch.
     """
-    from crvnn_core.inference.model import evaluating
-
+    model = evaluating(model)
     follows = model.encoder.tree_supervision and not model.encoder.needs_trees
     known = [tree for tree in trees if follows and 2 <= len(tree.tokens) <= MOST_TOKENS]
     total, count = 0.0, done or (lambda number: None)
     count(len(trees) - len(known))
     for group in within_budget([Example((tree.tokens,), 0) for tree in known], _BUDGET):
-        with evaluating(model):
-            total += _faithfulness(model, [known[i] for i in group]).sum().item()
+        total += _faithfulness(model, [known[i] for i in group]).sum().item()
         count(len(group))
     return total / len(known) if known else None
 

@@ -95,6 +95,8 @@ class Origin:
     #: Where relative paths of files start, and whether that is in a package; ``None`` if they are left as they are.
     directory: Path | None = field(default=None, eq=False, repr=False)
     packaged: bool = field(default=False, eq=False, repr=False)
+    #: Whether what is set here holds for every stage, over what a stage sets itself.
+    every_stage: bool = field(default=False, eq=False, repr=False)
 
     def where(self, path: Path_) -> str:
         """This place in words, for a value at ``path``."""

@@ -186,7 +186,8 @@ def _stages() -> Iterator[str]:
     yield f"All stages share `seed`, {shared}."
     yield (
         "A list of stages replaces the list below. A table with the number of a stage, from 1, changes that stage: "
-        "`[stages.2.task]` in a file, `--set stages.2.task.max_tokens=50` on the command line."
+        "`[stages.2.task]` in a file, `--set stages.2.task.max_tokens=50` on the command line. Any other setting on "
+        "the command line holds for every stage, also for those that set it themselves."
     )
 
 

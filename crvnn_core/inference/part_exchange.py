@@ -58,7 +58,10 @@ def exchanged_spec(
     below = spec_dict(spec)
     below.pop("training", None)  # what trained it need not be here
     layers: list[Layer] = [(below, {}, Origin("the run's spec"))]
-    layers += [({"model": {slot: name}}, {}, Origin(f"--{slot} {name}")) for slot, name in parts.items()]
+    layers += [
+        ({"model": {slot: name}}, {}, Origin(f"--{slot} {name}", every_stage=True))
+        for slot, name in parts.items()
+    ]
     extra, problems = overrides(sets)
     problems += [problem for data, origin in extra for problem in _refused(data, origin)]
     layers += [(data, {}, origin) for data, origin in extra]

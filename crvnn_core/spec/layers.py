@@ -166,7 +166,7 @@ def _split(dotted: str) -> Path_:
 
 def override(text: str) -> tuple[dict[str, Any], Origin]:
     """``key.path=value`` of the command line as a layer. The value is TOML, or else taken as a string."""
-    origin = Origin(f"--set {text}", directory=Path())
+    origin = Origin(f"--set {text}", directory=Path(), every_stage=True)
     key, equals, value = text.partition("=")
     if not equals or not all(part.strip() for part in key.split(".")) or key.count(".") > DEEPEST:
         raise SpecError(

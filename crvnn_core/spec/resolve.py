@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import attrs
 
 from crvnn_core.errors import (
+    CrvnnWarning,
     Origin,
     Path_,
     Problem,
@@ -22,7 +24,7 @@ from crvnn_core.spec.layers import Layer, Layered, fill_in_inner, overrides, rea
 from crvnn_core.spec.paths import find_spec
 from crvnn_core.spec.reader import Reader
 from crvnn_core.spec.schema import RunSpec, Stage
-from crvnn_core.spec.stages import overridden_options, separate_stages, value_paths
+from crvnn_core.spec.stages import lay_stages, separate_stages, value_paths
 from crvnn_core.spec.tables import read_tables, table_layers
 from crvnn_core.spec.unused import unused_parts
 
@@ -38,6 +40,9 @@ def read_spec(
 ) -> RunSpec:
     """Read a spec (or none, for the defaults) and resolve it.
 
+    Parts, changes and sets hold for every stage of the spec, over what a stage sets itself; of parts and sets a
+    warning says so. Only what names the stage, as ``stages.2.training.steps=20``, is on top of them.
+
     :param path: a spec file, the name of a spec that a plug-in offers, or the tables of a spec as a dictionary.
     :param preset: takes the place of the preset that the file names.
     :param parts: component names by slot; on top of the file.
@@ -50,9 +55,10 @@ def read_spec(
     for slot, name in (parts or {}).items():
         if slot not in paths:
             raise UnknownNameError(f"no slot of a spec is called '{slot}'.{nearest(slot, paths)}")
-        layers.append((_nested(paths[slot], name), {}, Origin(f"--{slot} {name}", directory=Path())))
+        origin = Origin(f"--{slot} {name}", directory=Path(), every_stage=True)
+        layers.append((_nested(paths[slot], name), {}, origin))
     if changes:
-        origin = Origin("changes", directory=Path())
+        origin = Origin("changes", directory=Path(), every_stage=True)
         layers.append((read_tables(changes, origin), {}, origin))
     layers += [(data, {}, origin) for data, origin in extra]
     return resolve(catalog, layers, preset, problems)
@@ -107,8 +113,9 @@ def resolve(
     reader.problems += unused_parts(catalog, layered, layers, asked)
     found: list[Stage] = []
     if stages and not faults:
-        laid = [_lay_stage(layered, tables) for tables in stages]
-        reader.problems += overridden_options(layers, layered, laid)
+        laid, notes = lay_stages(layered, layers, stages)
+        for note in notes:
+            warnings.warn(CrvnnWarning(note), stacklevel=3)
         for tables, stage in zip(stages, laid, strict=True):
             fill_in_inner(catalog, stage, own)
             found += _stage(catalog, tables, stage, reader.problems)
@@ -120,20 +127,18 @@ def resolve(
     return attrs.evolve(spec, stages=tuple(found))
 
 
-def _lay_stage(base: Layered, tables: Sequence[Layer]) -> Layered:
-    layered = base.copy()
-    for data, origins, origin in tables:
-        layered.lay({key: value for key, value in data.items() if key != "name"}, origins, origin)
-    return layered
-
-
 def _stage(
     catalog: Catalog, tables: Sequence[Layer], layered: Layered, problems: list[Problem]
 ) -> Iterator[Stage]:
     """The stage, if it can be read; problems that the spec or another stage has as well are recorded once."""
     reader = Reader(catalog, layered, ())
     spec = reader.run_spec()
-    problems += [problem for problem in reader.problems if problem not in problems]
+    known = {(problem.where, problem.what) for problem in problems}
+    for problem in reader.problems:
+        if (problem.where, problem.what) not in known:
+            number = tables[0][2].under[1]
+            where = f"in stage {number}; --set stages.{number}.KEY=VALUE sets a value of one stage"
+            problems.append(problem if problem.context else attrs.evolve(problem, context=where))
     if spec is not None:
         name = next((data["name"] for data, _, _ in reversed(tables) if "name" in data), "")
         yield Stage(

@@ -15,7 +15,8 @@ from crvnn_core.spec.write import flatten, spec_dict
 if TYPE_CHECKING:
     from crvnn_core.spec.assembly import Assembly
 
-_KEYS = ("name", "task", "model", "training")
+_TABLES = ("task", "model", "training")
+_KEYS = ("name", *_TABLES)
 #: Settings that all stages of a run share.
 SHARED_SETTINGS = (
     ("model", "width"),
@@ -90,32 +91,44 @@ def _problems(number: str, table: Any, layer: Layer, stages: int) -> Iterator[Pr
                 yield origin.problem(path, what)
 
 
-def overridden_options(layers: Sequence[Layer], base: Layered, stages: Sequence[Layered]) -> list[Problem]:
-    """A problem for each option of the command line that sets what a stage of the file sets as well."""
-    problems = []
-    for data, _, option in layers:
-        for path in value_paths(data) if option.is_option else ():
-            if base.origins.get(path) != option:
-                continue  # a later option sets it
-            keys = [
-                f"stages.{number}.{key}"
-                for number, stage in enumerate(stages, 1)
-                if (key := _overriding_key(path, option, stage))
-            ]
-            if keys:
-                what = f"this changes nothing where a stage sets it too: {', '.join(keys)}"
-                advice = ", ".join(f"--set {key}=..." for key in keys)
-                problems.append(option.problem((), what, f"Use {advice}"))
-    return problems
+def lay_stages(
+    base: Layered, layers: Sequence[Layer], stages: Sequence[Sequence[Layer]]
+) -> tuple[list[Layered], list[str]]:
+    """The spec with the tables of each stage over it, and what to say of options that a stage of the file sets as well.
+
+    What holds for every stage is laid over the tables of files, and under options for the one stage.
+
+    :param layers: those of the spec.
+    """
+    every = [layer for layer in layers if layer[2].every_stage]
+    written = [_lay(base, [table for table in tables if not table[2].every_stage]) for tables in stages]
+    laid = [
+        _lay(stage, [*every, *(table for table in tables if table[2].every_stage)])
+        for stage, tables in zip(written, stages, strict=True)
+    ]
+    notes = []
+    for data, _, option in every:
+        paths = [path for path in value_paths(data) if path[0] in _TABLES]
+        holding = [
+            all(stage.origin(path) == option and _at(stage.data, path) is not _ABSENT for path in paths)
+            for stage in laid
+        ]
+        changed = any(
+            holds and _at(before.data, path) != _at(now.data, path)
+            for before, now, holds in zip(written, laid, holding, strict=True)
+            for path in paths
+        )
+        if option.is_option and changed:
+            which = "all" if all(holding) else f"{sum(holding)} of the"
+            notes.append(f"{option.label.removeprefix('--set ')} holds for {which} {len(laid)} stages")
+    return laid, notes
 
 
-def _overriding_key(path: Path_, option: Origin, stage: Layered) -> str:
-    """What a stage sets instead of what an option sets at ``path``; empty if nothing, or if that is an option too."""
-    if _at(stage.data, path) is _ABSENT:  # the stage names another component
-        path = next((*path[:end], "name") for end in range(len(path), 0, -1) if names_component(path[:end]))
-    if stage.origins[path] == option or stage.origins[path].is_option:
-        return ""
-    return ".".join(path[:-1] if path[-1] == "name" else path)
+def _lay(base: Layered, layers: Sequence[Layer]) -> Layered:
+    layered = base.copy()
+    for data, origins, origin in layers:
+        layered.lay({key: data[key] for key in _TABLES if key in data}, origins, origin)
+    return layered
 
 
 def weight_problems(spec: RunSpec, built: Sequence[Assembly]) -> list[Problem]:

@@ -9,10 +9,12 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import CrvnnError, Origin
 from crvnn_core.interfaces import Example, Task
-from crvnn_core.spec import RunSpec, stage_summary
+from crvnn_core.spec import RunSpec, flatten, stage_summary
 from crvnn_core.spec.assembly import Assembly
+from crvnn_core.spec.layers import Layered
+from crvnn_core.spec.stages import SHARED_SETTINGS
 from crvnn_core.training.data import split_examples
 
 #: Rows below which a development split is too small to choose weights by: one row is five points of accuracy.
@@ -98,10 +100,27 @@ def announcement(spec: RunSpec, number: int, optimizer_kept: bool = True) -> str
 
 def check_ended_stages(old: Mapping[str, Any], new: Mapping[str, Any], ended: int) -> None:
     """An error if the settings of a stage that has ended are not the same in two specs, as plain tables."""
-    pairs = zip(old.get("stages", [])[:ended], new.get("stages", [])[:ended], strict=True)
-    changed = [str(number) for number, (before, now) in enumerate(pairs, 1) if before != now]
+    changed: dict[str, None] = {}
+    numbers = []
+    for number in range(ended):
+        before, now = (_trained_with(tables, number) for tables in (old, new))
+        keys = [key for key in before.keys() & now.keys() if before[key] != now[key]]
+        changed |= dict.fromkeys(sorted(keys))
+        numbers += [str(number + 1)] if keys else []
     if changed:
+        here = ", ".join(f"stages.{ended + 1}.{key}" for key in changed)
         raise CrvnnError(
-            f"stage {' and '.join(changed)} of this run has ended, so its settings cannot change; "
-            f"the run is in stage {ended + 1}"
+            f"stage {' and '.join(numbers)} of this run has ended, so its settings cannot change; "
+            f"the run is in stage {ended + 1}, where you can set {here}"
         )
+
+
+def _trained_with(tables: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The settings that the result of a stage depends on, by their keys in the spec."""
+    layered = Layered()
+    for layer in (tables, tables["stages"][number]):
+        layered.lay(
+            {key: layer[key] for key in ("task", "model", "training") if key in layer}, {}, Origin("spec")
+        )
+    others = [".".join(path) for path in (*SHARED_SETTINGS, ("training", "save_every"))]
+    return {key: value for key, value in flatten(layered.data).items() if key not in others}

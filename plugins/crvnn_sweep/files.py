@@ -91,7 +91,7 @@ class StudyFiles:
         """The spec of a trial."""
         changes = layer(sweep.dimensions, params)
         _, known = self.read(catalog)
-        origin = Origin(label, directory=Path(known.beside))
+        origin = Origin(label, directory=Path(known.beside), every_stage=True)
         return resolve(catalog, [*read_toml(self.base), (changes, {}, origin)])
 
     @contextlib.contextmanager

@@ -171,7 +171,7 @@ def _misfits(catalog: Catalog, base: RunSpec, dimensions: Sequence[Dimension]) -
         for settings in dimension.samples():
             tables = nested([*_encoder_with(dimension.path, dimensions), *settings])
             try:
-                resolve(catalog, [below, (tables, {}, dimension.origin)])
+                resolve(catalog, [below, (tables, {}, attrs.evolve(dimension.origin, every_stage=True))])
             except SpecError as error:
                 problems += [problem for problem in error.problems if problem not in problems]
     return problems

@@ -1,9 +1,19 @@
 """Stages of a spec: what each is laid over, how one is changed, how they are written, and what is wrong with them."""
 
+import re
+
 import pytest
 
-from crvnn_core import Preset, SpecError, assemble, create_plugin_manager, hookimpl, read_catalog
-from crvnn_core.spec import read_spec, spec_dict, stage_changes, stage_summary, write_spec
+from crvnn_core import (
+    CrvnnWarning,
+    Preset,
+    SpecError,
+    assemble,
+    create_plugin_manager,
+    hookimpl,
+    read_catalog,
+)
+from crvnn_core.spec import flatten, read_spec, spec_dict, stage_changes, stage_summary, write_spec
 from small import Letters, catalog_with
 from spec_problems import problems_of, the_problem_of
 
@@ -106,27 +116,47 @@ def test_a_file_may_change_the_stages_of_the_one_it_extends_or_have_its_own(cata
 
 
 @pytest.mark.parametrize(
-    ("option", "keys"),
+    ("option", "key", "value", "said"),
     [
-        ({"sets": ["task.max_tokens=9"]}, "stages.1.task.max_tokens"),
-        ({"sets": ["model.decision.start=1.5"]}, "stages.2.model.decision"),
-        ({"parts": {"decision": "sigmoid"}}, "stages.2.model.decision"),
-        ({"sets": ["training={anneal=false, warmup=3}"]}, "stages.2.training.anneal"),
+        ({"sets": ["task.max_tokens=9"]}, "task.max_tokens", 9, "task.max_tokens=9"),
+        ({"sets": ["training.anneal=false"]}, "training.anneal", False, "training.anneal=false"),
+        ({"sets": ["training={anneal=false}"]}, "training.anneal", False, "training={anneal=false}"),
+        ({"parts": {"decision": "sigmoid"}}, "model.decision", "sigmoid", "--decision sigmoid"),
     ],
 )
-def test_an_option_that_a_stage_overrides_is_an_error_that_says_what_to_set(catalog, two, option, keys):
-    problem = the_problem_of(catalog, two, **option)
-    assert problem.startswith("--")
-    assert f"this changes nothing where a stage sets it too: {keys}\n" in problem
-    assert f"Use --set {keys}=..." in problem
+def test_an_option_holds_for_every_stage_and_it_is_said(catalog, two, tmp_path, option, key, value, said):
+    with pytest.warns(CrvnnWarning, match=f"^{re.escape(said)} holds for all 2 stages$"):
+        spec = read_spec(catalog, two, **option)
+    assert [flatten(spec_dict(stage))[key] for stage in (spec, *spec.stage_specs)] == [value] * 3
+    write_spec(spec, tmp_path / "written.toml")
+    assert read_spec(catalog, tmp_path / "written.toml") == spec
 
 
-def test_an_option_may_set_what_another_option_sets_for_a_stage(catalog, two):
+def test_nothing_is_said_of_an_option_that_no_stage_sets(catalog, two):
     spec = read_spec(
-        catalog, two, sets=["task.max_tokens=9", "task.max_tokens=8", "stages.1.task.max_tokens=5"]
-    )
+        catalog, two, sets=["task.held_out=5", "training.threads=1", "seed=4"]
+    )  # warnings are errors
+    assert [stage.task.params["held_out"] for stage in spec.stages] == [5, 5]
+
+
+def test_changes_from_python_hold_for_every_stage(catalog, two):
+    spec = read_spec(catalog, two, changes={"task.max_tokens": 9})
+    assert [stage.task.params["max_tokens"] for stage in spec.stages] == [9, 9]
+
+
+def test_a_setting_that_the_component_of_a_stage_has_not_is_an_error_that_names_the_stage(catalog, two):
+    with pytest.warns(CrvnnWarning, match=r"start=1.5 holds for all"):
+        problem = the_problem_of(catalog, two, sets=["model.decision.start=1.5"])
+    assert problem.startswith("--set model.decision.start=1.5: decision 'stretched' has no parameter 'start'")
+    assert "in stage 2; --set stages.2.KEY=VALUE sets a value of one stage" in problem
+
+
+def test_an_option_for_one_stage_is_on_top_of_one_for_all(catalog, two):
+    sets = ["stages.1.task.max_tokens=5", "task.max_tokens=9", "task.max_tokens=8"]
+    spec = read_spec(catalog, two, sets=sets)
     assert [stage.task.params["max_tokens"] for stage in spec.stages] == [5, 8]
-    assert read_spec(catalog, two, sets=["task.held_out=5"]).stages[0].task.params["held_out"] == 5
+    with pytest.warns(CrvnnWarning, match="^training.anneal=false holds for 1 of the 2 stages$"):
+        read_spec(catalog, two, sets=["stages.1.training.anneal=true", "training.anneal=false"])
 
 
 @pytest.mark.parametrize(

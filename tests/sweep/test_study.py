@@ -44,6 +44,13 @@ def test_every_trial_of_a_grid_waits_from_the_beginning(small_catalog, tmp_path)
     ]
 
 
+def test_a_searched_setting_holds_for_every_stage(small_catalog, tmp_path):
+    stages = "\n[[stages]]\ntraining.clip = 2.0\n[[stages]]\n"
+    study = started(small_catalog, tmp_path, stages + '[sweep.space]\n"training.clip" = [3.0, 4.0]\n')
+    spec = study.files.trial_spec(small_catalog, study.sweep, {"training.clip": 4.0}, "trial 1")
+    assert [stage.training.clip for stage in spec.stages] == [4.0, 4.0]
+
+
 def test_each_trial_is_taken_once_by_whichever_worker_comes_first(small_catalog, tmp_path):
     first = started(small_catalog, tmp_path)
     second = continue_sweep(tmp_path / "study", small_catalog)

@@ -51,7 +51,8 @@ def train(
 
     :param spec: a dictionary, the path of a file, or the name of a spec; without one, the defaults.
     :param texts: to train on; for a task on pairs, pairs of texts. A series or frame of pandas or an array will do.
-    :param labels: one for each text.
+    :param labels: one for each text: strings, or numbers. Numbers that nearly all differ are refused, since a class for
+        each would be trained; as strings they are classes.
     :param dev: texts and labels for development; without them, a tenth of the texts is held out (``task.dev_share``).
     :param test: texts and labels to evaluate the best weights on at the end.
     :param out: a new run directory, from which training can be resumed; without one nothing is written.

@@ -17,7 +17,15 @@ from crvnn_core.errors import nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec.tables import plain_value
 from crvnn_tasks.from_file.task import FromFile
-from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens, vocabulary_of
+from crvnn_tasks.labelled import (
+    Sequences,
+    TokenKind,
+    held_out,
+    refuse_numbers,
+    sorted_labels,
+    split_tokens,
+    vocabulary_of,
+)
 from crvnn_tasks.rows import listed
 
 NAME = "in-memory"
@@ -151,7 +159,8 @@ def read_rows(texts: Iterable[Any], labels: Iterable[Any], split: str = "train")
     """Texts and labels as rows; an error that names the first ones that are wrong, and how many are.
 
     :param texts: texts, or pairs of texts; also a series or a frame of pandas, an array, a column of a dataset.
-    :param labels: one for each: texts, or anything that is the same whenever its text is.
+    :param labels: one for each: texts, or anything that is the same whenever its text is. Of the training split not
+        numbers that nearly all differ: these are no classes.
     :param split: for messages.
     """
     where = _named(split)
@@ -179,6 +188,9 @@ def read_rows(texts: Iterable[Any], labels: Iterable[Any], split: str = "train")
     faults = [f"label {number} is {label!r}" for number, label in enumerate(named, 1) if _missing(label)]
     if faults:
         raise InputError(f"{where}every text needs a label, but {listed(faults, 3)}")
+    if split == "train" and all(isinstance(label, (int, float)) for label in named):
+        remedy = "strings: [str(label) for label in labels]"
+        refuse_numbers("the labels are", len(set(named)), len(named), remedy)
     by_text: dict[str, Any] = {}
     for label in named:
         other = by_text.setdefault(str(label), label)

@@ -14,6 +14,8 @@ from crvnn_tasks.tokenization import frequent_tokens, interned, words
 Sequences = tuple[tuple[str, ...], ...]
 #: What a token is: words and punctuation marks, substrings between spaces, or single characters other than spaces.
 TokenKind = Literal["words", "spaces", "characters"]
+#: So many numbers are classes even if each has one row: the digits of a few rows to try with.
+_MOST_NUMBERS = 10
 
 
 def split_tokens(text: str, kind: TokenKind, lower: bool) -> tuple[str, ...]:
@@ -29,7 +31,21 @@ def split_tokens(text: str, kind: TokenKind, lower: bool) -> tuple[str, ...]:
 
 def sorted_labels(labels: Collection[str]) -> tuple[str, ...]:
     """The labels, sorted as numbers if all of them are, otherwise as text."""
-    return tuple(sorted(labels, key=_by_size if all(map(_is_number, labels)) else str))
+    return tuple(sorted(labels, key=_by_size if all(map(is_number, labels)) else str))
+
+
+def refuse_numbers(where: str, different: int, rows: int, remedy: str) -> None:
+    """An error if labels are numbers of which there are more than ten, and more than one for every two rows.
+
+    :param where: they stand, and a verb.
+    :param remedy: how to train a class for each of them all the same.
+    """
+    if different > _MOST_NUMBERS and 2 * different > rows:
+        raise InputError(
+            f"{where} {different:,} different numbers in {rows:,} rows, and a class for each would be trained; numbers "
+            f"themselves are not learned (regression)\n  Round them or sort them into a few bins, or train a class for "
+            f"each with {remedy}"
+        )
 
 
 def held_out(texts: Iterable[Sequences], share: float) -> frozenset[Sequences]:
@@ -62,7 +78,8 @@ def _by_size(label: str) -> tuple[float, str]:
     return float(label), label
 
 
-def _is_number(label: str) -> bool:
+def is_number(label: str) -> bool:
+    """Whether a label is the text of a number."""
     try:
         return math.isfinite(float(label))
     except ValueError:

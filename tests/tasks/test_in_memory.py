@@ -1,8 +1,9 @@
 """The task ``in-memory``: rows that a program has."""
 
+import numpy as np
 import pytest
 
-from crvnn_core import Component, CrvnnError
+from crvnn_core import Component, CrvnnError, InputError
 from crvnn_core.testing import CHECKS, run_checks
 from crvnn_tasks.in_memory import InMemory, Row, checksum, read_rows
 from sentences import LABELS, PAIRS, SAME, TEXTS
@@ -20,6 +21,27 @@ def with_rows(texts=TEXTS, labels=LABELS, **settings):
 def test_it_satisfies_the_contract_of_tasks(build):
     outcomes = list(run_checks(Component("in-memory", build), CHECKS["task"]))
     assert [outcome for outcome in outcomes if not outcome.kept] == []
+
+
+@pytest.mark.parametrize("labels", [[n / 7 for n in range(40)], range(40), np.linspace(0, 1, 40)])
+def test_labels_that_are_nearly_all_different_numbers_are_refused(labels):
+    texts = ["a text"] * 40
+    with pytest.raises(InputError) as caught:
+        read_rows(texts, labels)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("the labels are 40 different numbers in 40 rows, and a class for each would be")
+    assert second.endswith(
+        "into a few bins, or train a class for each with strings: [str(label) for label in labels]"
+    )
+    assert len(read_rows(texts, list(map(str, labels)))) == 40
+    assert len(read_rows(texts, labels, "dev")) == 40
+
+
+@pytest.mark.parametrize(
+    "labels", [[n % 100 for n in range(400)], range(10), [0.5 * n for n in range(9)] * 4]
+)
+def test_numbers_with_rows_enough_are_classes(labels):
+    assert len(read_rows(["a text"] * len(labels), labels)) == len(labels)
 
 
 def test_without_rows_everything_that_needs_them_says_where_they_come_from():

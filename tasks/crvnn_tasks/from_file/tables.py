@@ -12,6 +12,7 @@ from crvnn_core.files import LONGEST_LINE, open_text
 from crvnn_tasks.rows import listed
 
 _LONGEST_CELL = LONGEST_LINE  # characters
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 def table_rows(path: Path, kind: str, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | str]]:
@@ -20,12 +21,13 @@ def table_rows(path: Path, kind: str, wanted: Sequence[str]) -> Iterator[tuple[i
     :param kind: ``csv`` or ``tsv``.
     :param wanted: columns that the first line must name.
     """
-    cells = csv_cells(path) if kind == "csv" else tsv_cells(path)
+    mark = _delimiter(path, wanted) if kind == "csv" else "\t"
+    cells = csv_cells(path, mark) if kind == "csv" else tsv_cells(path)
     _, header = next(cells, (0, []))
     if isinstance(header, str):
         raise InputError(f"{path}:1: {header}")
     columns = [name.strip() for name in header]
-    _check_columns(path, columns, wanted)
+    _check_columns(path, columns, wanted, mark)
     for line, row in cells:
         if isinstance(row, str):
             yield line, row
@@ -35,21 +37,33 @@ def table_rows(path: Path, kind: str, wanted: Sequence[str]) -> Iterator[tuple[i
             yield line, dict(zip(columns, row, strict=True))
 
 
-def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
+def _delimiter(path: Path, wanted: Sequence[str]) -> str:
+    """What separates the columns of a CSV file: the mark by which its first line names most of those wanted."""
+    csv.field_size_limit(_LONGEST_CELL)
+    with open_text(path, newline="") as file:
+        line = next((line for line in file if line.strip()), "")
+    names = {
+        mark: [name.strip() for name in next(csv.reader([line], delimiter=mark))] for mark in _DELIMITERS
+    }
+    return max(names, key=lambda mark: (len(set(wanted) & set(names[mark])), len(names[mark])))
+
+
+def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str], mark: str) -> None:
     if not columns:
         raise InputError(f"{path}: the file is empty")
+    separated = "" if mark == "," else f" (columns are separated by {mark!r})"
     for name in wanted:
         if name not in columns:
             raise InputError(
                 f"{path}: there is no column '{name}'.{nearest(name, columns)} "
-                f"The first line names {listed([repr(column) for column in columns])}.\n"
+                f"The first line names {listed([repr(column) for column in columns])}{separated}.\n"
                 "  task.text and task.label say which columns to read."
             )
         if columns.count(name) > 1:
             raise InputError(f"{path}: two columns are called '{name}'")
 
 
-def csv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
+def csv_cells(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str] | str]]:
     """Line number and cells of each row of a CSV file; a message instead of the cells for a malformed row.
 
     A quotation mark that never closes and swallows the lines after it raises ``InputError``: where the next row begins
@@ -57,7 +71,7 @@ def csv_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
     """
     csv.field_size_limit(_LONGEST_CELL)
     with open_text(path, newline="") as file:
-        reader = csv.reader(file, strict=True)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         while True:
             line = reader.line_num + 1
             try:

@@ -13,7 +13,16 @@ from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.annotations import Count, Range, check_ranges
 from crvnn_core.errors import nearest
 from crvnn_tasks.from_file.tables import table_rows
-from crvnn_tasks.labelled import Sequences, TokenKind, held_out, sorted_labels, split_tokens, vocabulary_of
+from crvnn_tasks.labelled import (
+    Sequences,
+    TokenKind,
+    held_out,
+    is_number,
+    refuse_numbers,
+    sorted_labels,
+    split_tokens,
+    vocabulary_of,
+)
 from crvnn_tasks.rows import FileTask, Row, input_row, json_lines, listed, text_of
 
 _FORMATS = {
@@ -34,6 +43,7 @@ class Record:
     line: int
     texts: tuple[str, ...] = ()
     label: str = ""
+    is_number: bool = False
     fault: str = ""
 
     def __str__(self) -> str:
@@ -43,14 +53,16 @@ class Record:
 class FromFile(FileTask):
     """A CSV, TSV or JSONL file of the user's own: one text or a pair in each row, and a label.
 
-    The classes are the labels of the training file. CSV and TSV files name their columns in the first line. Files may
-    be gzipped (``.gz``).
+    The classes are the labels of the training file. CSV and TSV files name their columns in the first line; between the
+    columns of a CSV file are commas, semicolons, tabs or vertical bars. Files may be gzipped (``.gz``).
 
     :param train: the file to train on.
     :param dev: the file for development; without one, some rows of the training file are held out.
     :param test: the file to test on; may be left out.
     :param text: the column with the text, or a list of it, as in ``["review"]``, or of the two columns of a pair.
     :param label: the column with the label.
+    :param label_kind: ``auto`` refuses numbers that nearly all differ (more than ten, and more than one for every two
+        rows); ``classes`` makes each of them a class. Strings in JSON are classes anyhow.
     :param format: of all the files; ``auto`` goes by the ends of their names.
     :param tokens: what a token is: words and punctuation marks, substrings between spaces, or single characters other
         than spaces.
@@ -75,6 +87,7 @@ class FromFile(FileTask):
         test: FilePath = "",
         text: list[str] | str = _TEXT,
         label: str = "label",
+        label_kind: Literal["auto", "classes"] = "auto",
         format: Literal["auto", "csv", "tsv", "jsonl"] = "auto",
         tokens: TokenKind = "words",
         lower: bool = True,
@@ -84,7 +97,7 @@ class FromFile(FileTask):
     ) -> None:
         super().__init__("", bad_rows)
         self.text = (text,) if isinstance(text, str) else tuple(text)
-        self.label, self.arity = label, len(self.text)
+        self.label, self.label_kind, self.arity = label, label_kind, len(self.text)
         self.format, self.tokens, self.lower = format, tokens, lower
         self.min_count, self.dev_share = min_count, dev_share
         self._check(train)
@@ -106,16 +119,17 @@ class FromFile(FileTask):
     def classes(self) -> Sequence[str]:  # type: ignore[override]
         """The labels of the training file, sorted as numbers if all of them are, otherwise as text."""
         (path,) = self.paths("train")
-        labels, first = set(), None
-        for record in self._records(path):
-            if not record.fault:
-                labels.add(record.label)
-            elif first is None:
-                first = record
+        records = list(self._records(path))
+        read = [record for record in records if not record.fault]
+        labels = {record.label for record in read}
+        first = next((record for record in records if record.fault), None)
         if len(labels) < 2:
             only = f"only the label '{next(iter(labels))}'" if labels else "no label"
             why = f"\n  Of the rows that cannot be read, this is the first: {first}" if first else ""
             raise InputError(f"{path} has {only} in its column '{self.label}'; at least two are needed{why}")
+        if self.label_kind == "auto" and all(record.is_number for record in read):
+            where = f"{path}: the column '{self.label}' has"
+            refuse_numbers(where, len(labels), len(read), "--set task.label_kind=classes")
         return sorted_labels(labels)
 
     @cached_property
@@ -212,16 +226,19 @@ class FromFile(FileTask):
             )
         for line, row in _rows(path, kind, (*self.text, self.label)):
             try:
-                yield Record(line, fault=row) if isinstance(row, str) else self._record(line, row)
+                yield Record(line, fault=row) if isinstance(row, str) else self._record(line, row, kind)
             except ValueError as error:
                 yield Record(line, fault=str(error))
 
-    def _record(self, line: int, row: Mapping[str, Any]) -> Record:
+    def _record(self, line: int, row: Mapping[str, Any], kind: str) -> Record:
         texts = tuple(text_of(row, column) for column in self.text)
         label = _label(row.get(self.label)) or text_of(row, self.label).strip()
         if not label:
             raise ValueError(f"'{self.label}' is empty")
-        return Record(line, texts, label)
+        typed = kind == "jsonl"  # the cells of a table are all strings
+        return Record(
+            line, texts, label, is_number(label) and not (typed and isinstance(row[self.label], str))
+        )
 
 
 def _rows(path: Path, kind: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Any] | str]]:

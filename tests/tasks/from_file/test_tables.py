@@ -165,6 +165,23 @@ def test_a_missing_column_is_named_with_the_nearest_and_the_existing_ones(write)
         rows(whole(path, text=["Text"]))
 
 
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_a_csv_file_with_another_delimiter_is_read(write, mark):
+    assert rows(whole(write("my.csv", CSV.replace(",", mark)))) == ALL
+    path = write("my.csv", f'stars{mark}text, "as it is"\n5{mark}"one{mark} two, three"\n1{mark}four\n')
+    assert rows(whole(path, text='text, "as it is"', label="stars"))[1] == ("four", 0)
+
+
+def test_the_delimiter_is_named_with_the_columns_that_were_found(write):
+    expected = (
+        r"no column 'label'\. The first line names 'text', 'stars, or so' \(columns are separated by ';'\)\."
+    )
+    with pytest.raises(InputError, match=expected):
+        rows(whole(write("my.csv", "text;stars, or so\na;5\n")))
+    with pytest.raises(InputError, match=r"names 'text,label' \(columns are separated by '\\t'\)\."):
+        rows(whole(write("my.tsv", CSV)))
+
+
 def test_two_columns_of_one_name_are_an_error(write):
     with pytest.raises(InputError, match="two columns are called 'text'"):
         rows(whole(write("my.csv", "text,text,label\na,b,pos\n")))

@@ -35,6 +35,49 @@ def test_numbers_are_sorted_by_size_and_names_by_letters(write):
     assert whole(path).classes == ("10", "9", "nan")
 
 
+def numbered(numbers):
+    return "text,score\n" + "".join(f"text {place},{number}\n" for place, number in enumerate(numbers))
+
+
+@pytest.mark.parametrize("numbers", [[n / 7 for n in range(40)], list(range(30)) + [3] * 20])
+def test_numbers_that_are_nearly_all_different_are_refused(write, numbers):
+    task = whole(write("my.csv", numbered(numbers)), label="score")
+    with pytest.raises(InputError) as caught:
+        rows(task)
+    first, second = str(caught.value).splitlines()
+    different = len(set(numbers))
+    assert first.endswith(
+        f"my.csv: the column 'score' has {different} different numbers in {len(numbers)} rows, and a class for each "
+        "would be trained; numbers themselves are not learned (regression)"
+    )
+    assert second.endswith("into a few bins, or train a class for each with --set task.label_kind=classes")
+    insisting = whole(write("my.csv", numbered(numbers)), label="score", label_kind="classes")
+    assert len(insisting.classes) == different
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [n % 100 for n in range(400)],
+        list(range(10)),
+        [n / 2 for n in range(11)] * 3,
+        [f"user-{n}" for n in range(40)],
+        [*range(40), "unknown"],
+    ],
+)
+def test_numbers_with_rows_enough_and_names_are_classes(write, labels):
+    assert len(whole(write("my.csv", numbered(labels)), label="score").classes) == len(set(labels))
+
+
+def test_numbers_in_json_that_are_nearly_all_different_are_classes_only_as_strings(write):
+    def lines(quote):
+        return "".join(f'{{"text": "a", "label": {quote}{n / 7}{quote}}}\n' for n in range(40))
+
+    with pytest.raises(InputError, match="40 different numbers in 40 rows"):
+        whole(write("my.jsonl", lines(""))).classes  # noqa: B018
+    assert len(whole(write("my.jsonl", lines('"'))).classes) == 40
+
+
 def test_labels_in_json_may_be_numbers_and_truth_values(write):
     path = write("my.jsonl", '{"text": "a", "label": 2}\n{"text": "b", "label": 10}\n')
     assert whole(path).classes == ("2", "10")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, field, frozen
 
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import CrvnnError, InputError
+from crvnn_core.inference.texts import Text, listed
 from crvnn_core.notebook import Shown
 from crvnn_core.runs.seeds import spread
 from crvnn_core.trees.baselines import BASELINES
@@ -49,7 +50,7 @@ class TreeScores(Shown):
 
 def score_trees(
     models: Mapping[str, Trained],
-    examples: Sequence[Example],
+    examples: Sequence[Example | Text],
     *,
     hard: bool = False,
     done: Callable[[int], None] | None = None,
@@ -57,22 +58,26 @@ def score_trees(
     """Score the trees of models as ``crvnn trees`` does: against gold trees, beside baselines, against each other.
 
     :param models: by a name for messages and results. The first one's task says which trees are gold.
-    :param examples: for all models alike.
+    :param examples: for all models alike; or texts (or pairs of texts), whose gold trees are those that the task reads
+        from them.
     :param hard: score the trees of hard inference as well.
     :param done: is called after each batch of each model: with the number of examples that were parsed, and then of
         sequences whose tree was followed.
     """
+    if not isinstance(models, Mapping) or not models:
+        raise InputError(f"score_trees takes models by name, as in {{'mine': model}}, not {models!r:.80}")
     first = next(iter(models.values()))
-    sentences = [sentence for example in examples for sentence in gold_sentences(first.task, example)]
+    asked = [first.question(each, place) for place, each in enumerate(listed(examples, "score_trees"))]
+    sentences = [sentence for example in asked for sentence in gold_sentences(first.task, example)]
     known = [sentence for sentence in sentences if sentence is not None]
 
     def against_gold(trees: Sequence[Tree]) -> Score:
         scored = [tree for tree, sentence in zip(trees, sentences, strict=True) if sentence is not None]
         return score(scored, known)
 
-    soft = {name: _trees(name, model, examples, False, done) for name, model in models.items()}
+    soft = {name: _trees(name, model, asked, False, done) for name, model in models.items()}
     hardened = (
-        {name: _trees(name, model, examples, True, done) for name, model in models.items()} if hard else {}
+        {name: _trees(name, model, asked, True, done) for name, model in models.items()} if hard else {}
     )
     scores, scores_hard = {}, {}
     if known:

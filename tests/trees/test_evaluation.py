@@ -2,7 +2,7 @@
 
 import pytest
 
-from crvnn_core import load, score_trees
+from crvnn_core import InputError, load, score_trees
 from crvnn_core.trees.baselines import BASELINES
 
 
@@ -35,3 +35,26 @@ def test_without_gold_trees_there_are_faithfulness_and_conflicts(letters_run, sm
     found = score_trees({"letters": letters}, letters.examples("dev"))
     assert found.scores == {}
     assert found.faithfulness.keys() == found.conflicts.keys() == {"letters"}
+
+
+def test_texts_are_scored_as_examples_are(guided):
+    texts = ["[MAX 2 9 [MIN 4 7 ] 0 ]", "[SM 1 2 ]"]
+    found = score_trees({"mine": guided}, texts)
+    assert found == score_trees({"mine": guided}, [guided.question(text) for text in texts])
+    assert found.scores["mine"].exact == 1
+    assert found.sequences == 2
+
+
+@pytest.mark.parametrize(
+    ("models", "texts", "what"),
+    [
+        ("mine", "[MAX 2 9 ]", r"score_trees takes a list of texts: \['\[MAX 2 9 \]'\]"),
+        ("mine", ["[MAX 2 ]", 3], "text 2: the task asks for a text, not for 3"),
+        ("mine", [("[MAX 2 ]", "[MAX 3 ]")], "text 1: the task asks for a text, not for"),
+        (None, ["[MAX 2 9 ]"], r"score_trees takes models by name, as in \{'mine': model\}, not "),
+        ("", ["[MAX 2 9 ]"], r"score_trees takes models by name, as in \{'mine': model\}, not \{\}"),
+    ],
+)
+def test_what_is_neither_a_text_nor_an_example_is_one_clear_error(guided, models, texts, what):
+    with pytest.raises(InputError, match=what):
+        score_trees(guided if models is None else {models: guided} if models else {}, texts)

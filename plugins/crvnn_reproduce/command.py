@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seeds", type=click.IntRange(min=1), metavar="N", help="Of each row.  [default: 2 laptop, 5 paper]"
 )
-@click.option("--only", metavar="ROW,...", help="These rows alone.")
+@click.option("--only", metavar="ROW,...", help="These rows alone, and those of --add.")
 @click.option(
     "--add",
     multiple=True,
@@ -93,7 +93,7 @@ def reproduce_command(
     Examples:
       crvnn reproduce listops
       crvnn reproduce listops --only crvnn,lstm --seeds 5
-      crvnn reproduce ablation --add my.toml
+      crvnn reproduce ablation --add my.toml --only my
       crvnn reproduce logic --budget paper --data /datasets
       crvnn reproduce listops --show --ledger docs/results/ledger.jsonl
     """
@@ -103,10 +103,10 @@ def reproduce_command(
     from crvnn_reproduce.results import read_results
     from crvnn_reproduce.specs import with_rows
 
-    definition = read_table(table)
+    definition = with_rows(read_table(table), add, session.catalog)
     if only is not None:
-        definition = definition.only([name.strip() for name in only.split(",") if name.strip()])
-    definition = with_rows(definition, add, session.catalog)
+        names = [name.strip() for name in only.split(",") if name.strip()]
+        definition = definition.only([*names, *(path.stem for path in add)])
     plan = Plan(
         table=definition,
         budget=budget,

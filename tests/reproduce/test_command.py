@@ -120,6 +120,13 @@ def test_a_beam_of_zero_is_one_message(reproduce, tmp_path, catalog):
     assert "mine.toml:3 [model.encoder.beam]" in done.output
 
 
+@pytest.mark.parametrize(("only", "rows"), [("mine", ["mine"]), ("plain", ["plain", "mine"])])
+def test_only_knows_added_rows_which_stay(reproduce, tmp_path, only, rows):
+    done = reproduce("--add", spec(tmp_path, '[model]\ncell = "lstm"\n'), "--only", only, "--show", "--json")
+    assert done.exit_code == 0
+    assert [row["row"] for row in json.loads(done.stdout)["rows"]] == rows
+
+
 def test_a_variant_with_the_name_of_a_row_needs_another(reproduce, tmp_path):
     done = reproduce("--add", spec(tmp_path, '[model]\ncell = "lstm"\n', "plain.toml"))
     assert done.exit_code == 2

@@ -11,6 +11,9 @@ from attrs import define, field, frozen
 
 from crvnn_core.errors import FAILURES, PluginError, raised_at
 
+#: Ends the record of a plug-in that is an object of the program.
+IN_MEMORY = ", in memory"
+
 
 @frozen
 class Source:
@@ -19,9 +22,15 @@ class Source:
     plugin: str
     package: str
     version: str
+    in_memory: bool = False  # an object of the program, which no installed package has
 
     def __str__(self) -> str:
         return f"{self.package} {self.version}".strip()
+
+    @property
+    def recorded(self) -> str:
+        """Package and version, as the environment of a run records them."""
+        return f"{self}{IN_MEMORY}" if self.in_memory else str(self)
 
     @property
     def title(self) -> str:

@@ -181,7 +181,8 @@ def _source_of(plugin: object) -> Source:
     """The source of a plug-in given as an object: the package of its code, or its own name if none is installed."""
     named = plugin if hasattr(plugin, "__name__") else type(plugin)
     module = named.__name__ if inspect.ismodule(named) else named.__module__
-    return Source(named.__name__, *package_of(module.partition(".")[0], otherwise=named.__name__))
+    package, number = package_of(module.partition(".")[0], otherwise=named.__name__)
+    return Source(named.__name__, package, number, in_memory=not number)
 
 
 def package_of(module: str, otherwise: str) -> tuple[str, str]:

@@ -296,6 +296,6 @@ def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Tra
     expect_fit(lambda: assemble(spec, catalog, lexicon).model, directory)
     assembly = assemble(spec, catalog, lexicon)
     load_best_weights(assembly.model, directory)
-    packages = sorted({str(offer.source) for offer in assembly.offers.values()})
+    packages = sorted({offer.source.recorded for offer in assembly.offers.values()})
     results = read_results(directory)
     return Trained(spec, assembly.task, assembly.model.eval(), results, directory, tuple(packages))

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from crvnn_core.errors import MissingPluginError, SpecError, UnknownNameError
+from crvnn_core.errors import CrvnnError, MissingPluginError, SpecError, UnknownNameError
 from crvnn_core.files import write_atomically
+from crvnn_core.host.attribution import IN_MEMORY
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.runs.directory import RunDirectory
 
@@ -37,15 +38,26 @@ def plugin_options(files: Iterable[Path]) -> str:
 def naming_missing_files(run: RunDirectory, catalog: Catalog) -> Iterator[None]:
     """Within this context a name that nothing has is an error that names the run's plug-in files, if none is loaded.
 
-    Files with the same content count as loaded, wherever they are.
+    Files with the same content count as loaded, wherever they are. Of a run without such files it is an error that
+    names the plug-ins that were objects of the program which trained it.
     """
     try:
         yield
     except (SpecError, UnknownNameError) as error:
+        known = {offer.source.recorded for offers in catalog.components.values() for offer in offers.values()}
         loaded = {path.read_bytes() for path in catalog.files if path.is_file()}
         files = [path for path in kept_plugin_files(run) if path.read_bytes() not in loaded]
-        if not files:
+        given = [name for name in _defined_in_memory(run) if name not in known]
+        if not files and not given:
             raise
+        if not files:
+            names = ", ".join(name.removesuffix(IN_MEMORY) for name in given)
+            raise UnknownNameError(
+                f"{run.path} was trained with parts that were defined in memory, by the program that trained it "
+                f"({names}); a run keeps no code of theirs. Load it where they are defined, with the same plug-in: "
+                f"crvnn.load({str(run.path)!r}, crvnn.catalog(PLUGIN)). For the command line put it into a file: "
+                f"crvnn --plugin FILE ...\n{error}"
+            ) from None
         several = len(files) > 1
         raise MissingPluginError(
             f"{run.path} was trained with {'plug-in files that are' if several else 'a plug-in file that is'} not "
@@ -55,3 +67,12 @@ def naming_missing_files(run: RunDirectory, catalog: Catalog) -> Iterator[None]:
             str(error),
             files,
         ) from None
+
+
+def _defined_in_memory(run: RunDirectory) -> list[str]:
+    """The plug-ins that the program defined which trained a run, as its environment records them."""
+    try:
+        found = run.read_json(run.environment).get("components", [])
+    except CrvnnError:  # only a record, without which the run can be loaded
+        return []
+    return [name for name in found if isinstance(name, str) and name.endswith(IN_MEMORY)]

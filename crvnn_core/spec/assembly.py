@@ -64,7 +64,7 @@ class Assembly:
         ]
         others += [self.catalog.find("observer", part.name) for part in training.observers]
         others += [self.catalog.find("encoder", part.name) for part in self.spec.model.encoder.nested()]
-        return sorted({str(offer.source) for offer in (*self.offers.values(), *others)})
+        return sorted({offer.source.recorded for offer in (*self.offers.values(), *others)})
 
     def notes(self) -> list[str]:
         """The packages and the torch version, as comment lines for the written spec."""

@@ -132,4 +132,8 @@ def test_a_run_without_plug_in_files_has_no_directory_for_them(letters_run, here
     shutil.copytree(letters_run, here / "a")
     result = run("predict", "a", "b", code=2)
     assert "no task is called 'letters'" in result.stderr
-    assert "--plugin" not in result.stderr
+    assert (
+        "trained with parts that were defined in memory, by the program that trained it (small)"
+        in result.stderr
+    )
+    assert "--plugin a" not in result.stderr

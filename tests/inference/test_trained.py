@@ -5,12 +5,14 @@ import shutil
 
 import pytest
 import torch
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 import small
 from crvnn_core import (
+    Component,
     CrvnnError,
     Encoder,
     Encoding,
@@ -18,15 +20,18 @@ from crvnn_core import (
     SpecError,
     TrainedModel,
     UnknownNameError,
+    assemble,
     create_plugin_manager,
     hookimpl,
     load,
     read_catalog,
+    read_spec,
     train,
 )
 from crvnn_core.inference.inspection import inspect
 from crvnn_core.trees import Tree
-from small import Letters, catalog_with, leaves, variant
+from crvnn_plugins.decisions.sigmoids import Sigmoid
+from small import SETTINGS, Letters, catalog_with, leaves, variant
 
 TEXTS = ["a b", "c d e f", "f", "b b b", "e a c d", "d", "c c a"]
 
@@ -408,3 +413,34 @@ def test_weights_that_do_not_fit_are_refused_before_there_is_memory_for_the_mode
         counting.remove()
     assert "400" in str(error.value)
     assert devices == {"meta"}
+
+
+class Mine:
+    """A plug-in that no package has."""
+
+    @hookimpl
+    def crvnn_decisions(self):
+        return [Component("mine", Sigmoid)]
+
+
+def test_a_run_with_a_part_defined_in_memory_says_so_and_how_to_load_it(tmp_path):
+    catalog = read_catalog(create_plugin_manager(small, Mine()))
+    spec = read_spec(catalog, sets=[*SETTINGS, "model.decision=mine", "training.steps=1"])
+    train(assemble(spec, catalog), tmp_path / "run")
+    model = load(tmp_path / "run", catalog)
+    without = read_catalog(create_plugin_manager(small))
+    with pytest.raises(UnknownNameError) as caught:
+        load(tmp_path / "run", without)
+    message = str(caught.value)
+    assert message.startswith(
+        f"{tmp_path / 'run'} was trained with parts that were defined in memory, by the program"
+    )
+    assert "(Mine); a run keeps no code of theirs. Load it where they are defined" in message
+    assert f"crvnn.load({str(tmp_path / 'run')!r}, crvnn.catalog(PLUGIN))" in message
+    assert "no decision is called 'mine'" in message
+    evolve(model, directory=None).save(tmp_path / "copy")
+    with pytest.raises(UnknownNameError, match="defined in memory"):
+        load(tmp_path / "copy", without)
+    with pytest.raises(SpecError, match="task 'letters' has no parameter 'longet'") as caught:
+        load(tmp_path / "run", catalog, sets=["task.longet=3"])
+    assert "in memory" not in str(caught.value)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -21,7 +23,10 @@ from crvnn_core.cli.session import (
     print_table,
 )
 
+_SAMPLED = 100  # examples among which the shortest is shown
+
 if TYPE_CHECKING:
+    from crvnn_core.interfaces import Task
     from crvnn_core.spec.assembly import Assembly
     from crvnn_core.training.seeds import RunOutcomes
 
@@ -74,6 +79,12 @@ def train_command(
     from crvnn_core.spec import read_spec
     from crvnn_core.training.seeds import new_directory, resume_training, train_seeds
 
+    tasks: list[Task] = []
+
+    def announce(path: Path, assembly: Assembly, resumed: bool) -> None:
+        tasks.append(assembly.task)
+        _announce(path, assembly, resumed)
+
     named = {slot: name for slot, name in parts.items() if name is not None}
     if resume is not None:
         if spec is not None or preset is not None or named or out is not None or seeds is not None:
@@ -81,18 +92,18 @@ def train_command(
                 "--resume takes the spec of the run; only --set can change how long and where."
             )
         with _saying_how_to_resume(resume):
-            found = resume_training(resume, sets=sets, catalog=session.catalog, starting=_announce)
+            found = resume_training(resume, sets=sets, catalog=session.catalog, starting=announce)
     else:
         read = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
         chosen = out or new_directory(spec.stem if spec else read.task.name)
         with _saying_how_to_resume(chosen):
-            found = train_seeds(read, chosen, seeds=seeds, catalog=session.catalog, starting=_announce)
+            found = train_seeds(read, chosen, seeds=seeds, catalog=session.catalog, starting=announce)
     if not found.first_process:
         return
     if as_json:
         print_json(found.plain())
     else:
-        _show(found)
+        _show(found, tasks[0])
     if not found.finished:
         _end_interrupted(found.directory)
 
@@ -122,7 +133,7 @@ def _announce(path: Path, assembly: Assembly, resumed: bool) -> None:
         click.echo(remark, err=True)
 
 
-def _show(found: RunOutcomes) -> None:
+def _show(found: RunOutcomes, task: Task) -> None:
     from crvnn_core.runs.directory import RunDirectory
     from crvnn_core.runs.plugin_files import kept_plugin_files, plugin_options
 
@@ -152,4 +163,15 @@ def _show(found: RunOutcomes) -> None:
             f"\nThe run keeps {', '.join(path.name for path in files)}, which it needs, in {run / 'plugins'}."
         )
     options = f"{plugin_options(files)} " if files else ""
-    click.echo(f"\nAsk it: crvnn {options}predict {found.directory} TEXT")
+    click.echo(f"\nAsk it: crvnn {options}predict {found.directory} {_sample_texts(task)}")
+
+
+def _sample_texts(task: Task) -> str:
+    """A short text of the task, or a pair of texts, as arguments of ``crvnn predict``."""
+    from crvnn_core.training.data import example_length, split_examples
+
+    splits = (split_examples(task, split, 0) for split in reversed(task.splits))
+    first = itertools.islice(itertools.chain.from_iterable(splits), _SAMPLED)
+    texts = [" ".join(tokens) for tokens in min(first, key=example_length).sequences]
+    dashes = ["--"] if any(text.startswith("-") for text in texts) else []
+    return shlex.join([*dashes, *texts])

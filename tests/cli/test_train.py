@@ -1,6 +1,7 @@
 """``crvnn train``: what it prints, where it writes, and with which exit code."""
 
 import json
+import shlex
 import shutil
 
 import pytest
@@ -20,8 +21,31 @@ def test_a_run_goes_to_a_new_directory_named_after_the_task(here):
     result = run("train", *options(*QUICK))
     assert "Training into runs/letters (seed 0)." in result.stderr
     assert "runs/letters: 2 steps; the best weights are those of step 2." in result.stdout
-    assert "Ask it: crvnn --plugin runs/letters/plugins/small.py predict runs/letters TEXT" in result.stdout
+    assert "Ask it: crvnn --plugin runs/letters/plugins/small.py predict runs/letters " in result.stdout
     assert (here / "runs" / "letters" / "weights.safetensors").exists()
+
+
+PAIRS = "one,two,label\n" + "".join(f"it's no {n},-{n % 2} it is,{n % 2}\n" for n in range(20))
+SNLI = '{"gold_label": "neutral", "sentence1": "A man\'s asleep.", "sentence2": "He is old."}\n'
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ("task=listops", "task.max_tokens=9"),
+        ("task=logic", "task.train_operations=3"),
+        ("task=snli", "task.directory=."),
+        ("task=from-file", "task.train=pairs.csv", "task.text=['one', 'two']"),
+    ],
+)
+def test_the_command_that_is_printed_at_the_end_works(here, sets):
+    (here / "pairs.csv").write_text(PAIRS)
+    for split in ("train", "dev", "test"):
+        (here / f"snli_1.0_{split}.jsonl").write_text(SNLI)
+    small = () if sets[0] in ("task=snli", "task=from-file") else ("task.rows=16", "task.held_out=4")
+    result = run("train", *(f"--set={text}" for text in (*sets, *small, "model.width=8", "training.steps=1")))
+    _, _, printed = result.stdout.strip().splitlines()[-1].partition("Ask it: crvnn ")
+    assert run(*shlex.split(printed)).stdout
 
 
 def test_a_second_run_of_a_spec_file_gets_a_number(here):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from crvnn.plugins import installed
+from crvnn_core.engine.checks import as_mask
 from crvnn_core.engine.recursion import Recursion
 from crvnn_core.errors import InputError, Origin, Path_, SpecError, nearest
 from crvnn_core.host.catalog import Catalog
@@ -79,7 +80,7 @@ class Encoder(Recursion):
         hard: bool = False,
         levels: Tensor | None = None,
     ) -> Encoding:
-        """Sentence vectors of ``inputs`` [B, n, width]; ``mask`` [B, n] is true at tokens, everywhere by default.
+        """Sentence vectors of ``inputs`` [B, n, width]; ``mask`` [B, n] is true or 1 at tokens, everywhere by default.
 
         :param trace: keep the probabilities of each step as well.
         :param hard: hard inference: binary decisions, composition along one tree.
@@ -87,7 +88,7 @@ class Encoder(Recursion):
         """
         if mask is None:
             mask = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
-        return super().forward(inputs, mask, trace=trace, hard=hard, levels=levels)
+        return super().forward(inputs, as_mask(mask), trace=trace, hard=hard, levels=levels)
 
 
 class _Arguments(Origin):

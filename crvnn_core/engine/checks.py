@@ -10,12 +10,18 @@ from torch import Tensor, nn
 
 from crvnn_core.errors import ContractError, CrvnnError, InputError
 from crvnn_core.interfaces import Neighbourhood
+from crvnn_core.precision import autocasting
 
 
-def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> list[int]:
+def checked_lengths(
+    inputs: Tensor, mask: Tensor, width: int | None = None, dtype: torch.dtype | None = None
+) -> list[int]:
     """The number of tokens in each sequence, after making sure that the batch can be encoded.
 
     It looks at the data once before the recursion, which costs one synchronisation with the device.
+
+    :param width: of the inputs.
+    :param dtype: of the encoder's weights, which is that of the inputs unless autocast is at work.
     """
     if inputs.dim() != 3 or mask.shape != inputs.shape[:2] or mask.dtype != torch.bool:
         raise InputError(
@@ -25,6 +31,13 @@ def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> l
     if width is not None and inputs.shape[2] != width:
         raise InputError(
             f"the inputs are {inputs.shape[2]} numbers wide, but the encoder was built for {width}"
+        )
+    if not inputs.is_floating_point():
+        raise InputError(f"an encoder takes inputs of floating-point numbers, not of {inputs.dtype}")
+    if dtype is not None and inputs.dtype != dtype and not autocasting(inputs.device.type):
+        raise InputError(
+            f"the inputs are {inputs.dtype} and the encoder's weights {dtype}; convert one: inputs.to({dtype}), or "
+            f"encoder.to({inputs.dtype})"
         )
     if inputs.shape[0] == 0 or inputs.shape[1] == 0:
         raise InputError(f"the batch is empty: inputs have the shape {list(inputs.shape)}")
@@ -55,6 +68,16 @@ def checked_lengths(inputs: Tensor, mask: Tensor, width: int | None = None) -> l
             )
     lengths: list[int] = facts[0]
     return lengths
+
+
+def as_mask(mask: Tensor) -> Tensor:
+    """An integer mask, of ones at tokens and zeros at padding, as one of truth values; any other as it is."""
+    mask = torch.as_tensor(mask)  # of a list or an array
+    if mask.dtype == torch.bool or mask.is_floating_point():
+        return mask
+    if not mask.is_meta and not ((mask == 0) | (mask == 1)).all():
+        raise InputError("an integer mask is 1 at tokens and 0 at padding; it has other values")
+    return mask.bool()
 
 
 def _largest(dtype: torch.dtype) -> float:

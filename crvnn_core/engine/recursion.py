@@ -221,7 +221,8 @@ class Recursion(Encoder):
 
     def begin(self, inputs: Tensor, mask: Tensor) -> State:
         """The state before the first step: leaves, START and END, all of which exist."""
-        lengths = checked_lengths(inputs, mask, self.width)
+        dtype = next((parameter.dtype for parameter in self.parameters()), None)
+        lengths = checked_lengths(inputs, mask, self.width, dtype)
         return self.initial_state(inputs[:, : max(lengths)], mask[:, : max(lengths)], tuple(lengths))
 
     def initial_state(self, inputs: Tensor, mask: Tensor, lengths: tuple[int, ...]) -> State:

@@ -29,6 +29,48 @@ def test_without_a_mask_every_position_is_a_token():
     assert torch.equal(encoder(INPUTS).vector, encoder(INPUTS, torch.ones(2, 7, dtype=torch.bool)).vector)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
+def test_an_integer_mask_of_zeros_and_ones_is_a_mask(dtype):
+    encoder, mask = crvnn.Encoder(16).eval(), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    inputs = torch.randn(2, 3, 16)
+    assert torch.equal(encoder(inputs, mask.to(dtype)).vector, encoder(inputs, mask.bool()).vector)
+    assert torch.equal(encoder(inputs, mask.tolist()).vector, encoder(inputs, mask.bool()).vector)
+    with pytest.raises(
+        crvnn.InputError, match="an integer mask is 1 at tokens and 0 at padding; it has other values"
+    ):
+        encoder(inputs, 2 * mask.to(dtype))
+    with pytest.raises(
+        crvnn.InputError, match=r"and a bool mask \[batch, tokens\]; got .* torch.float32 \[2, 3\]"
+    ):
+        encoder(inputs, mask.float())
+
+
+@pytest.mark.parametrize("kind", [{}, {"hard": True}, {"levels": torch.zeros(2, 3, dtype=torch.long)}])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_inputs_of_another_type_than_the_weights_are_one_clear_error(dtype, kind):
+    encoder, inputs = crvnn.Encoder(16), torch.ones(2, 3, 16, dtype=dtype)
+    with pytest.raises(crvnn.InputError) as caught:
+        encoder(inputs, **kind)
+    assert str(caught.value) == (
+        f"the inputs are {dtype} and the encoder's weights torch.float32; convert one: inputs.to(torch.float32), or "
+        f"encoder.to({dtype})"
+    )
+    with pytest.raises(crvnn.InputError, match=r"inputs of floating-point numbers, not of torch\.int64"):
+        encoder(inputs.long(), **kind)
+
+
+@pytest.mark.parametrize("preset", ["paper", "simplified-2023", "reference"])
+def test_in_double_precision_it_encodes_and_learns(preset):
+    encoder, mask = crvnn.Encoder(16, preset=preset).double(), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    inputs = torch.randn(2, 3, 16, dtype=torch.float64)
+    assert encoder(inputs, mask, hard=True).vector.dtype == torch.float64
+    for kind in ({}, {"trace": True}, {"levels": torch.tensor([[2, 1, 0], [1, 0, 0]])}):
+        encoder.zero_grad()
+        encoder(inputs, mask, **kind).vector.sum().backward()
+        gradients = [parameter.grad for parameter in encoder.cell.parameters()]
+        assert {gradient.dtype for gradient in gradients if gradient is not None} == {torch.float64}
+
+
 def test_it_is_the_encoder_that_a_spec_describes(catalog):
     spec = read_spec(catalog, parts={"cell": "lstm"}, preset="reference", sets=["model.width=16"])
     assembled = assemble(spec, catalog).model.encoder.eval()

@@ -60,6 +60,14 @@ def test_large_values_far_away_do_not_blur_small_ones_nearby(name, by):
     torch.testing.assert_close(near.right(values)[:, 800:], twin.right(values)[:, 800:], atol=2e-5, rtol=0)
 
 
+def test_dense_matrices_keep_what_hardly_exists():
+    """Seen across half an existence, 1e-9 is below the rounding error of float32, but its weight is not 0."""
+    exists = torch.tensor([[1.0, 0.5, 1e-9, 1.0]])
+    far, near = 1e9 * torch.eye(4)[2], torch.eye(4)[1]
+    right = AdhocDense()(exists, everywhere(exists)).right((far + near).unsqueeze(0))
+    torch.testing.assert_close(right[0, 0], torch.tensor(1.5))
+
+
 @with_and_without_kernels
 @given(strategies.existences(max_length=30), st.data())
 def test_adhoc_agrees_with_walking_along_the_sequence(exists, data):

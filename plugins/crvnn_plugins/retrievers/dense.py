@@ -47,21 +47,22 @@ def adhoc_matrices(exists: Tensor) -> MatrixNeighbourhood:
     sides are differences of one matrix min(1, E_b - E_a), a < b.
     """
     if torch.compiler.is_compiling() or transformed():  # which make a backward pass of their own
-        return MatrixNeighbourhood(*_differences(_gaps(exists).clamp(0, 1)))
+        return MatrixNeighbourhood(*_differences(_gaps(exists).clamp(0, 1), exists))
     to_left, to_right = _AdhocMatrices.apply(exists)  # type: ignore[no-untyped-call]
     return MatrixNeighbourhood(to_left, to_right)
 
 
 def _gaps(exists: Tensor) -> Tensor:
-    """E_b - E_a [B, n + 1, n + 1]: sums need float64, their differences do not."""
+    """E_b - E_a [B, n + 1, n + 1] in float64: their differences are as small as the smallest e."""
     line = prefix_sums(wide(exists))
-    return (line.unsqueeze(1) - line.unsqueeze(2)).to(at_least_float32(exists).dtype)
+    return line.unsqueeze(1) - line.unsqueeze(2)
 
 
-def _differences(clipped: Tensor) -> tuple[Tensor, Tensor]:
+def _differences(clipped: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
     """The matrices of both sides [B, n, n] from the clipped gaps."""
-    between = clipped[:, 1:, :-1]
-    return (clipped[:, :-1, :-1] - between).transpose(1, 2), clipped[:, 1:, 1:] - between
+    kind, between = at_least_float32(exists).dtype, clipped[:, 1:, :-1]
+    to_left, to_right = clipped[:, :-1, :-1] - between, clipped[:, 1:, 1:] - between
+    return to_left.transpose(1, 2).to(kind), to_right.to(kind)
 
 
 class _AdhocMatrices(torch.autograd.Function):
@@ -70,9 +71,10 @@ class _AdhocMatrices(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, exists: Tensor) -> tuple[Tensor, Tensor]:
         gap = _gaps(exists)
-        ctx.save_for_backward(gap <= 1)  # at a kink, the one-sided derivative for decreasing e
+        # At a kink, to the precision of e, the one-sided derivative for decreasing e.
+        ctx.save_for_backward(gap.to(at_least_float32(exists).dtype) <= 1)
         ctx.dtype = exists.dtype
-        return _differences(gap.clamp_(0, 1))
+        return _differences(gap.clamp_(0, 1), exists)
 
     @staticmethod
     def backward(ctx: Any, of_left: Tensor, of_right: Tensor) -> tuple[Tensor]:
@@ -82,7 +84,8 @@ class _AdhocMatrices(torch.autograd.Function):
         of_gap[:, 1:, :-1] -= of_right + of_left
         of_gap[:, :-1, :-1] += of_left
         of_gap = of_gap.triu_(1).mul_(within)
-        of_line = wide(of_gap.sum(1) - of_gap.sum(2))[:, 1:]
+        kind = wide(of_gap[:0]).dtype  # large gradients of neighbours cancel in these sums
+        of_line = (of_gap.sum(1, dtype=kind) - of_gap.sum(2, dtype=kind))[:, 1:]
         return (of_line.flip(1).cumsum(1).flip(1).to(ctx.dtype),)  # E_k contains e_j for all k >= j
 
 

@@ -42,7 +42,7 @@ PRESETS = (
             "cell": {"name": "gated", "activation": "gelu-tanh", "shared_norm": True},
             "halting": {"name": "threshold", "epsilon": 0.01},
         },
-        summary="numerically the authors' published code: their weights give the same vectors",
+        summary="the authors' published code, guards included, for each sequence as if it were alone in its batch",
     ),
     Preset(
         "simplified-2023",
@@ -57,7 +57,7 @@ PRESETS = (
             },
             "retriever": {"name": "adhoc"},
             "scorer": {"name": "window", "window": 5, "transition": 0, "activation": "gelu"},
-            "decision": {"name": "modulated", "form": "reference"},
+            "decision": {"name": "modulated", "form": "bounded"},
             "cell": {"name": "gated", "activation": "gelu", "shared_norm": False},
             "halting": {"name": "threshold", "epsilon": 0.1},
         },

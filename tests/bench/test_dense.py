@@ -20,10 +20,11 @@ WIDTH = 6
 DECISIONS = {
     "sigmoid": Sigmoid,
     "modulated": lambda: Modulated("paper"),
+    "modulated-bounded": lambda: Modulated("bounded"),
     "modulated-reference": lambda: Modulated("reference"),
     "stretched-alone": lambda: Stretched(0.1, "none"),
     "stretched": lambda: Stretched(0.1, "paper"),
-    "stretched-reference": lambda: Stretched(0.1, "reference"),
+    "stretched-bounded": lambda: Stretched(0.1, "bounded"),
 }
 HALTINGS = {"threshold": lambda: Threshold(0.1), "fixed-depth": lambda: FixedDepth(3), "never": Never}
 

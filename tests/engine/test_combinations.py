@@ -40,7 +40,9 @@ def _modulations(decision):
     if decision == "sigmoid":
         return [[]]
     key = "form" if decision == "modulated" else "modulation"
-    forms = ("none", "paper") if decision == "sparsemax" else ("paper", "reference")
+    forms = {"sparsemax": ("none", "paper"), "modulated": ("paper", "bounded", "reference")}.get(
+        decision, ("paper", "bounded")
+    )
     return [[f'model.decision.{key}="{form}"'] for form in forms]
 
 

@@ -77,7 +77,7 @@ def test_models_and_what_can_be_changed_are_described(ask, explorer, letters):
     )
     assert live["mine"] == ["warmth"]
     modulation = next(setting for setting in tempered["settings"] if setting["kind"] == "choice")
-    assert modulation["choices"] == ["none", "paper", "reference"]
+    assert modulation["choices"] == ["none", "paper", "bounded"]
     assert [setting["name"] for setting in first["encoder"]["settings"]][:1] == ["max_steps"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.kernels import without
 from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import relax
+from crvnn_plugins.decisions.sigmoids import modulated
 from crvnn_plugins.native.adapters import FORMS, KINDS
 from crvnn_plugins.native.intervals import CompiledIntervals
 from crvnn_plugins.retrievers.dense import AdhocDense
@@ -55,7 +55,7 @@ def test_stretched_and_clipped_decisions_agree_with_torch(form, drawn, spread, s
 
 def _modulated(form, mask, eligible, stretch=0.0):
     def deciding(find):
-        return lambda u, e: relax(u, find(e, mask), eligible, form, stretch)
+        return lambda u, e: modulated(u, find(e, mask), eligible, e * mask, form, stretch)
 
     return deciding(by_kernels), deciding(AdhocDense())
 
@@ -88,7 +88,7 @@ def test_one_very_high_score_does_not_change_decisions_far_away(height):
     scores, exists = torch.full((1, 12), 3.0), torch.full((1, 12), 0.375)
     scores[0, 1] = height
     mask = torch.ones(1, 12, dtype=torch.bool)
-    run, twin = _modulated("reference", mask, mask)
+    run, twin = _modulated("bounded", mask, mask)
     assert_twins(run, twin, (scores, exists))
 
 

@@ -160,7 +160,7 @@ def _kernels_in_use():
         {
             "neighbour": lambda: near.left(values),
             "window": lambda: near.stacked(values, 1),
-            "modulated": lambda: relax(values[..., 0], near, mask, "paper"),
+            "modulated": lambda: relax(values[..., 0], near, mask, values[..., 0], "paper"),
             "transition": lambda: torch.stack(transition(exists * 0.5, near, exists, mask, mask)),
             "window scores": lambda: scorer(values, near, exists),
             "gated": lambda: cell(values, values),

@@ -8,7 +8,7 @@ from crvnn_core.engine.operations import blend, blend_at, compact, rows_at, tran
 from crvnn_core.kernels import without
 from crvnn_core.trees import tree_of
 from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import relax
+from crvnn_plugins.decisions.sigmoids import modulated
 from crvnn_plugins.native.adapters import FORMS, KINDS
 from crvnn_plugins.scorers import WindowScorer
 from twins import (
@@ -177,7 +177,7 @@ def test_results_do_not_depend_on_the_number_of_threads(in_threads):
 
     def run(e, v, u):
         near = by_kernels(e, mask)
-        decided = [relax(u, near, mask, form) for form in FORMS]
+        decided = [modulated(u, near, mask, e, form, 0.0) for form in FORMS]
         moved = transition(decided[0], near, e, mask, mask)
         picked = rows_at(near.left(v), v, flat.flatten())
         blends = [

@@ -1,11 +1,13 @@
 """Decisions against their formulas."""
 
+import contextlib
 import math
 
 import pytest
 import torch
 
 from crvnn_core import ContractError, Decision, set_progress
+from crvnn_core.kernels import without
 from crvnn_core.testing.oracles import matrices
 from crvnn_plugins.decisions.sigmoids import (
     GumbelSigmoid,
@@ -16,6 +18,8 @@ from crvnn_plugins.decisions.sigmoids import (
     Tempered,
 )
 from crvnn_plugins.retrievers.dense import AdhocDense
+from crvnn_plugins.retrievers.interval import Adhoc
+from published_encoder import composition, neighbours
 from twins import extreme_scores, numbers
 
 EXISTS = torch.tensor([[1.0, 0.9, 0.3, 0.6, 1.0, 1.0]])
@@ -35,41 +39,93 @@ def test_the_papers_form_compares_with_the_neighbours_expected_scores():
     torch.testing.assert_close(Modulated("paper")(SCORES, NEAR, ELIGIBLE, EXISTS), expected)
 
 
-def test_the_references_form_compares_with_the_neighbours_expected_exponentials():
+@pytest.mark.parametrize("form", ["bounded", "reference"])
+def test_the_other_forms_compare_with_the_neighbours_expected_exponentials(form):
     strength = SCORES.exp() * ELIGIBLE
     expected = strength / (strength + NEAR.left(strength) + NEAR.right(strength) + 1) * ELIGIBLE
     torch.testing.assert_close(
-        Modulated("reference")(SCORES, NEAR, ELIGIBLE, EXISTS), expected, atol=1e-6, rtol=1e-6
+        Modulated(form)(SCORES, NEAR, ELIGIBLE, EXISTS), expected, atol=1e-6, rtol=1e-6
     )
 
 
-def test_the_two_forms_agree_when_existence_is_binary_and_all_are_eligible():
+@pytest.mark.parametrize("form", ["bounded", "reference"])
+def test_the_forms_agree_when_existence_is_binary_and_all_are_eligible(form):
     exists = torch.ones(1, 5)
     near, scores, inner = matrices(exists), torch.randn(1, 5), slice(1, 4)  # at the ends exp(0) = 1 is not 0
     everyone = torch.ones(1, 5, dtype=torch.bool)
-    paper, reference = (Modulated(form)(scores, near, everyone, exists) for form in ("paper", "reference"))
-    torch.testing.assert_close(paper[:, inner], reference[:, inner], atol=1e-6, rtol=1e-6)
+    paper, other = (Modulated(name)(scores, near, everyone, exists) for name in ("paper", form))
+    torch.testing.assert_close(paper[:, inner], other[:, inner], atol=1e-6, rtol=1e-6)
 
 
-def test_the_references_exponential_goes_on_along_its_tangent_above_a_score_of_12():
+def in_padded_batch(seed, kind):
+    """Scores of up to 60 and existences of three sequences between START and END, each eligible position's flag, and
+    which positions there are; some positions are gone or nearly so, and padding scores highest."""
+    mask = torch.arange(30) < torch.tensor([[30], [17], [3]])
+    place, count = torch.arange(30), mask.sum(1, keepdim=True)
+    eligible = (place > 0) & (place < count - 2)
+    exists = torch.where(eligible, numbers(mask.shape, seed, torch.rand), 1.0) * mask
+    exists[:, 4::5] *= ~eligible[:, 4::5]
+    exists[:, 3::5] *= torch.where(eligible[:, 3::5], 1e-7, 1.0)
+    scores = torch.where(mask, 120 * numbers(mask.shape, seed + 1, torch.rand) - 60, 90.0)
+    return scores.to(kind), exists.to(kind), eligible, mask
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_references_form_is_the_published_formula_with_its_guards(seed, kind, kernels):
+    """Values to 1e-5 and gradients to 1e-4, row by row, against the formula in float64."""
+    scores, exists, eligible, mask = in_padded_batch(seed, kind)
+    weights = numbers(scores.shape, seed + 2)
+
+    def outcome(decide, u, e, weights):
+        u, e = u.clone().requires_grad_(), e.clone().requires_grad_()
+        c = decide(u, e)
+        of_u, of_e = torch.autograd.grad((c * weights).sum(), (u, e))
+        return c.detach(), of_u, of_e
+
+    with contextlib.nullcontext() if kernels else without():
+        got = outcome(
+            lambda u, e: Modulated("reference")(u, Adhoc()(e, mask), eligible, e),
+            scores,
+            exists,
+            weights.to(kind),
+        )
+    for row, n in enumerate(mask.sum(1).tolist()):
+        may_compose = eligible[row, :n].double()
+        exact = outcome(
+            lambda u, e: composition(u, *neighbours(e), may_compose),  # noqa: B023
+            *(values[row, :n].double() for values in (scores, exists, weights)),
+        )
+        torch.testing.assert_close(got[0][row, :n].double(), exact[0], atol=1e-5, rtol=0)
+        for found, expected, counts in (
+            (got[1], exact[1], 1),
+            (got[2], exact[2], may_compose),
+        ):  # others stay 1
+            apart = (found[row, :n].double() - expected) * counts
+            assert apart.norm() <= 1e-4 * (expected * counts).norm()
+
+
+def test_the_bounded_exponential_goes_on_along_its_tangent_above_a_score_of_12():
     scores = torch.tensor([[0.0, 14.0, 11.0, 40.0, 0.0, 0.0]])
     strength = torch.tensor([[0.0, 3.0, math.exp(-1), 29.0, 0.0, 0.0]])  # divided by exp(12)
     expected = strength / (strength + NEAR.left(strength) + NEAR.right(strength) + math.exp(-12))
-    torch.testing.assert_close(Modulated("reference")(scores, NEAR, ELIGIBLE, EXISTS), expected)
+    torch.testing.assert_close(Modulated("bounded")(scores, NEAR, ELIGIBLE, EXISTS), expected)
 
 
-def test_gradients_of_the_references_form_are_those_of_its_values_on_both_sides_of_12():
+@pytest.mark.parametrize("form", ["bounded", "reference"])
+def test_gradients_are_those_of_the_values_on_both_sides_of_12(form):
     scores = torch.tensor([[0.0, 11.9, 12.1, 13.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
     exists = torch.tensor([[0.95, 0.9, 0.3, 0.65, 0.85, 0.7]], dtype=torch.float64, requires_grad=True)
 
     def decide(u, e):
-        return Modulated("reference")(u, AdhocDense()(e, torch.ones_like(ELIGIBLE)), ELIGIBLE, e)
+        return Modulated(form)(u, AdhocDense()(e, torch.ones_like(ELIGIBLE)), ELIGIBLE, e)
 
     assert torch.autograd.gradcheck(decide, (scores, exists))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_extreme_scores_leave_the_references_gradients_in_float32_close_to_those_in_float64(seed):
+def test_extreme_scores_leave_bounded_gradients_in_float32_close_to_those_in_float64(seed):
     """exp(40), times a share of exactly 0, was a derivative that grew from step to step until it overflowed."""
     mask = torch.ones(1, 30, dtype=torch.bool)
     scores = extreme_scores((4, 1, 30), seed)
@@ -80,7 +136,7 @@ def test_extreme_scores_leave_the_references_gradients_in_float32_close_to_those
         u, start = scores.to(kind).requires_grad_(), exists.to(kind).requires_grad_()
         e = start
         for step in u:
-            e = e * (1 - Modulated("reference")(step, AdhocDense()(e, mask), mask, e))
+            e = e * (1 - Modulated("bounded")(step, AdhocDense()(e, mask), mask, e))
         found[kind] = torch.autograd.grad((e * numbers((1, 30), seed).to(kind)).sum(), (u, start))
     for got, exact in zip(*found.values(), strict=True):
         torch.testing.assert_close(got.double(), exact, atol=1e-4 * exact.abs().max().item(), rtol=1e-3)
@@ -168,6 +224,7 @@ def test_a_decision_may_take_its_arguments_as_it_likes():
         lambda: Tempered(start=0.0),
         lambda: Tempered(end=-1.0),
         lambda: GumbelSigmoid(temperature=0.0),
+        lambda: Modulated(form="none"),
         lambda: StraightThrough(threshold=1.0),
         lambda: Stretched(stretch=0.0),
     ],

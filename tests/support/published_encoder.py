@@ -1,13 +1,36 @@
 """The authors' published classifier encoder, retold for one sequence at a time with n x n matrices.
 
-Written from what their code computes, parameter names included; none of it is theirs. It is the slow twin of
-the ``reference`` preset.
+Written from what their code computes, guards and parameter names included; none of it is theirs. It is the slow twin of
+the ``reference`` preset. Their code takes the maximum of a whole batch, padding included; here it is that of the
+sequence, which is the same for a sequence alone.
 """
 
 import math
 
 import torch
 from torch import nn
+
+EPS = 1e-8
+
+
+def neighbours(exists):
+    """Two matrices from e [n]: row i holds the weights of i's neighbours to the left, and to the right."""
+
+    def to_right(e):
+        seen = e.expand(len(e), -1).triu(1)
+        running = seen.cumsum(1)
+        before = torch.cat([e.new_ones(len(e), 1), 1 - running[:, :-1]], 1)
+        return torch.where(running > 1, torch.maximum(torch.zeros_like(before), before), seen)
+
+    return to_right(exists.flip(0)).flip(0, 1), to_right(exists)
+
+
+def composition(scores, to_left, to_right, may_compose):
+    """c [n]: each of four terms has EPS added, after the highest score of all positions, or 0, was subtracted."""
+    top = torch.cat([scores, scores.new_zeros(1)]).max()
+    strength = torch.exp(scores - top) * may_compose
+    rivals = [strength, torch.exp(-top).expand_as(strength), to_left @ strength, to_right @ strength]
+    return strength / sum(rival + EPS for rival in rivals) * may_compose
 
 
 class PublishedEncoder(nn.Module):
@@ -28,34 +51,25 @@ class PublishedEncoder(nn.Module):
             return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
         return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
-    @staticmethod
-    def neighbours(exists):
-        """Two matrices: row i holds the weights of i's neighbours to the left, and to the right."""
-
-        def to_right(e):
-            seen = e.expand(len(e), -1).triu(1)
-            running = seen.cumsum(1)
-            rest = torch.cat([torch.ones(len(e), 1), 1 - running[:, :-1]], 1).clamp(min=0)
-            return torch.where(running > 1, rest, seen)
-
-        return to_right(exists.flip(0)).flip(0, 1), to_right(exists)
-
     def compose(self, left, right):
         contents = self.wcell2(self.gelu(self.wcell1(torch.cat([left, right], 1))))
         keep_left, keep_right, take, new = contents.chunk(4, 1)
         return self.LN(keep_left.sigmoid() * left + keep_right.sigmoid() * right + take.sigmoid() * new)
 
-    def forward(self, tokens):
-        """tokens [n, width] -> the sentence vector, the penalty before its weight, the steps taken."""
+    def forward(self, tokens, longest=0):
+        """tokens [n, width] -> the sentence vector, the penalty before its weight, the steps taken.
+
+        :param longest: the tokens of the longest sequence in its batch. Their loop runs for as many steps, and
+            freezes a sequence after n + 1.
+        """
         n = len(tokens)
         r = self.LN(self.initial_transform_layer(torch.stack([self.START, *tokens, self.END])))
-        may_compose = torch.zeros(n + 2)
+        may_compose, may_receive, gained = (tokens.new_zeros(n + 2) for _ in range(3))
         may_compose[1:n] = 1
-        may_receive = torch.zeros(n + 2)
         may_receive[1 : n + 1] = 1
-        exists, gained, proper = torch.ones(n + 2), torch.zeros(n + 2), False
-        for step in range(1, n + 1):  # noqa: B007 - it is returned
-            to_left, to_right = self.neighbours(exists)
+        exists, proper = tokens.new_ones(n + 2), False
+        for step in range(1, (n + 1 if longest > n else n) + 1):  # noqa: B007 - it is returned
+            to_left, to_right = neighbours(exists)
             lefts, rights = [r], [r]
             for _ in range(self.window // 2):
                 lefts.append(to_left @ lefts[-1])
@@ -64,10 +78,7 @@ class PublishedEncoder(nn.Module):
             past = past + torch.outer(1 - gained, self.past_non_transition_features)
             window = torch.cat([*lefts[:0:-1], r, *rights[1:], past], 1)
             scores = self.scorer(self.gelu(self.conv_layer(window))).squeeze(1)
-            top = torch.cat([scores, torch.zeros(1)]).max()
-            strength = torch.exp(scores - top) * may_compose
-            rivals = [strength, torch.exp(-top).expand(n + 2), to_left @ strength, to_right @ strength]
-            c = strength / sum(rival + 1e-8 for rival in rivals) * may_compose
+            c = composition(scores, to_left, to_right, may_compose)
             gained = (to_left @ c) * may_receive
             parent = self.compose(to_left @ r, r)
             r = gained[:, None] * parent + (1 - gained[:, None]) * r
@@ -77,5 +88,5 @@ class PublishedEncoder(nn.Module):
                 proper = bool(above[-1])
                 break
         real = exists[1 : n + 1]
-        penalty = torch.zeros(()) if proper else -torch.log(real[-1] / (real + 1e-8).sum() + 1e-8)
+        penalty = real.new_zeros(()) if proper else -torch.log(real[-1] / (real + EPS).sum() + EPS)
         return r[n], penalty, step

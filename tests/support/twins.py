@@ -163,10 +163,10 @@ MODELS = {
     "simplified-2023": ("simplified-2023", {}, [EAGER]),
     "never halting": ("paper", {"halting": "never"}, []),
     "stretched": ("paper", {"decision": "stretched"}, [EAGER]),
-    "stretched, reference": (
+    "stretched, bounded": (
         "reference",
         {"decision": "stretched"},
-        [EAGER, 'model.decision.modulation="reference"'],
+        [EAGER, 'model.decision.modulation="bounded"'],
     ),
     "straight-through": ("paper", {"decision": "straight-through"}, [EAGER]),
     "leaving out": ("paper", {}, [EAGER, "model.encoder.drop=0.01", "model.encoder.skip=0.01"]),

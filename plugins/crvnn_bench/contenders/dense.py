@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's own d
 
 from crvnn_core import CrvnnError, Encoder, Encoding
 from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import LINEAR_ABOVE, Modulated, Sigmoid, Stretched
+from crvnn_plugins.decisions.sigmoids import GUARD, LINEAR_ABOVE, Modulated, Sigmoid, Stretched
 from crvnn_plugins.haltings import Never, Threshold
 from crvnn_plugins.retrievers.dense import AdhocDense
 from crvnn_plugins.retrievers.interval import Adhoc
@@ -107,7 +107,7 @@ class DenseEngine(Encoder):
         to_left, to_right = neighbour_matrices(exists)
         left = to_left @ nodes  # shared by the scorer and the cell
         scores = self._scores(nodes, left, to_left, to_right, left_c)
-        compose = self._decide(scores, to_left, to_right, places.eligible)  # c [B, n]
+        compose = self._decide(scores, to_left, to_right, places)  # c [B, n]
         if alive is not None:
             compose = compose * alive
         left_c = _on_columns(to_left, compose) * places.tokens  # left(c) [B, n]
@@ -136,8 +136,8 @@ class DenseEngine(Encoder):
         active = _activate(mixed, scorer.activation)
         return F.linear(active, scorer.score.weight, scorer.score.bias).squeeze(-1)
 
-    def _decide(self, scores: Tensor, to_left: Tensor, to_right: Tensor, eligible: Tensor) -> Tensor:
-        """Eqs. 9 and 10, or the published code's form of 10; stretched and clipped if the decision is: c [B, n]."""
+    def _decide(self, scores: Tensor, to_left: Tensor, to_right: Tensor, places: _Places) -> Tensor:
+        """Eqs. 9 and 10, or another form of 10; stretched and clipped if the decision is: c [B, n]."""
         decision = self.decision
         form = "none"
         if isinstance(decision, Modulated):
@@ -155,16 +155,19 @@ class DenseEngine(Encoder):
                 scores - F.softplus(torch.logsumexp(rivals, 0))
             )  # softplus(x) = log(1 + exp(x))
         else:
-            above = (scores - LINEAR_ABOVE).clamp(min=0)  # where exp(u) is continued along its tangent
-            scores = torch.where(above > 0, LINEAR_ABOVE + torch.log1p(above), scores)
-            scores = scores.masked_fill(~eligible, -torch.inf)
-            highest = scores.detach().amax(1, keepdim=True).clamp(min=0)
-            strength = torch.exp(scores - highest)
+            if form == "bounded":
+                above = (scores - LINEAR_ABOVE).clamp(min=0)  # where exp(u) is continued along its tangent
+                scores = torch.where(above > 0, LINEAR_ABOVE + torch.log1p(above), scores)
+                highest = scores.masked_fill(~places.eligible, 0).amax(1, keepdim=True).clamp(min=0)
+            else:
+                highest = scores.masked_fill(~places.present, 0).amax(1, keepdim=True).clamp(min=0)
+            strength = torch.exp(scores.masked_fill(~places.eligible, -torch.inf) - highest)
             rivals = _on_columns(to_left, strength) + _on_columns(to_right, strength)
-            chosen = strength / (strength + rivals + torch.exp(-highest))
-        chosen = chosen * eligible
+            guard = GUARD if form == "reference" else 0
+            chosen = strength / (strength + rivals + torch.exp(-highest) + guard)
+        chosen = chosen * places.eligible
         if isinstance(decision, Stretched):
-            chosen = ((1 + 2 * decision.stretch) * chosen - decision.stretch).clamp(0, 1) * eligible
+            chosen = ((1 + 2 * decision.stretch) * chosen - decision.stretch).clamp(0, 1) * places.eligible
         return chosen
 
     def _compose(self, left: Tensor, right: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -13,12 +13,19 @@ from crvnn_core.annotations import Positive, Range, Weight, check_ranges
 from crvnn_core.kernels import operation
 from crvnn_plugins.native import PARTS
 
-Modulation = Literal["none", "paper", "reference"]
-LINEAR_ABOVE = 12.0  # the score above which exp(u) of the reference form is linear, as in native/modulation.h
+Modulation = Literal["none", "paper", "bounded"]
+Form = Literal["paper", "bounded", "reference"]
+LINEAR_ABOVE = 12.0  # the score above which exp(u) of the bounded form is linear, as in native/modulation.h
+GUARD = 4e-8  # what the published code adds to the sum of 4 terms, 1e-8 to each, as in native/modulation.h
 
 
 def relax(
-    scores: Tensor, near: Neighbourhood, eligible: Tensor, modulation: Modulation, stretch: float = 0.0
+    scores: Tensor,
+    near: Neighbourhood,
+    eligible: Tensor,
+    exists: Tensor,
+    modulation: Modulation,
+    stretch: float = 0.0,
 ) -> Tensor:
     """A sigmoid, which neighbours may modulate; 0 where not eligible.
 
@@ -26,31 +33,43 @@ def relax(
     """
     if modulation == "none":
         return _stretched(torch.sigmoid(scores) * eligible, stretch)
-    if modulation not in ("paper", "reference"):
-        raise ValueError(f"modulation must be 'none', 'paper' or 'reference', not {modulation!r}")
-    return modulated(scores, near, eligible, modulation, stretch)
+    if modulation not in ("paper", "bounded"):
+        raise ValueError(f"modulation must be 'none', 'paper' or 'bounded', not {modulation!r}")
+    return modulated(scores, near, eligible, exists, modulation, stretch)
 
 
 @operation(PARTS)
-def modulated(scores: Tensor, near: Neighbourhood, eligible: Tensor, form: str, stretch: float) -> Tensor:
-    """The paper's modulated sigmoid, or that of its published code, stretched and clipped."""
-    if form == "reference":
-        return _stretched(_reference(scores, near, eligible), stretch)
-    rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
-    return _stretched(torch.softmax(torch.stack(rivals, -1), -1)[..., 1] * eligible, stretch)
+def modulated(
+    scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor, form: Form, stretch: float
+) -> Tensor:
+    """A modulated sigmoid in one of its forms (docs/explanation/presets.md), stretched and clipped."""
+    if form == "paper":
+        rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
+        return _stretched(torch.softmax(torch.stack(rivals, -1), -1)[..., 1] * eligible, stretch)
+    if form == "bounded":
+        scores = _bounded(scores).masked_fill(~eligible, -math.inf)
+        top = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
+        return _stretched(_among_neighbours(scores, near, top, torch.exp(-top)), stretch)
+    # The guard is relative to the maximum, for which START, END and what is gone count too in the published code.
+    top = scores.masked_fill(~(eligible | (exists > 0)), 0).amax(1, keepdim=True).clamp(min=0)
+    highest = top.detach()
+    others = torch.exp(-highest) + GUARD * torch.exp(top - highest)
+    scores = scores.masked_fill(~eligible, -math.inf)
+    return _stretched(_among_neighbours(scores, near, highest, others), stretch)
+
+
+def _among_neighbours(scores: Tensor, near: Neighbourhood, highest: Tensor, others: Tensor) -> Tensor:
+    """exp(u) / (exp(u) + left(exp(u)) + right(exp(u)) + others), where exp(-highest) was multiplied to each term."""
+    strength = torch.exp(scores - highest)
+    left, _, right = near.window(strength, 1)
+    rivals = left + right + others
+    total = strength + rivals
+    # The same twice: where c is close to 1, the derivative of the first is the difference of two numbers close to 1.
+    return torch.where(strength < rivals, strength / total, 1 - rivals / total)
 
 
 def _stretched(soft: Tensor, stretch: float) -> Tensor:
     return ((1 + 2 * stretch) * soft - stretch).clamp(0, 1) if stretch else soft  # 0 stays 0
-
-
-def _reference(scores: Tensor, near: Neighbourhood, eligible: Tensor) -> Tensor:
-    """The published code's form: neighbours of exp(u), where START, END, the last token and padding count 0."""
-    scores = _bounded(scores).masked_fill(~eligible, -math.inf)
-    highest = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
-    strength = torch.exp(scores - highest)
-    left, _, right = near.window(strength, 1)
-    return strength / (strength + left + right + torch.exp(-highest))
 
 
 def _bounded(scores: Tensor) -> Tensor:
@@ -66,25 +85,28 @@ class Sigmoid(Decision):
     can_saturate = False
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
-        return relax(scores, near, eligible, "none")
+        return relax(scores, near, eligible, exists, "none")
 
 
 class Modulated(Decision):
     """A sigmoid in which a position gives way to neighbours that score higher.
 
-    :param form: exp(left(u)) as in the ``paper``'s text, or left(exp(u)) as in the ``reference`` code.
+    :param form: exp(left(u)) as in the ``paper``'s text; left(exp(u)) with the guards of the published code, as the
+        ``reference``; or left(exp(u)) without them, ``bounded``: exp(u) is linear above a score of 12.
     """
 
     gradient_vanishes = True
     can_saturate = False
     excludes_conflicts = True
 
-    def __init__(self, form: Literal["paper", "reference"] = "paper") -> None:
+    def __init__(self, form: Form = "paper") -> None:
         super().__init__()
-        self.form: Modulation = form
+        if form not in get_args(Form):
+            raise ValueError(f"form must be 'paper', 'bounded' or 'reference', not {form!r}")
+        self.form = form
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
-        return relax(scores, near, eligible, self.form)
+        return modulated(scores, near, eligible, exists, self.form, 0.0)
 
 
 class _MaybeModulated(Decision):
@@ -132,7 +154,7 @@ class Tempered(_MaybeModulated, Scheduled):
         return self.start * torch.exp(math.log(self.end / self.start) * self.progress)
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
-        return relax(scores / self.temperature.to(scores.dtype), near, eligible, self.modulation)
+        return relax(scores / self.temperature.to(scores.dtype), near, eligible, exists, self.modulation)
 
 
 class GumbelSigmoid(_MaybeModulated):
@@ -153,7 +175,7 @@ class GumbelSigmoid(_MaybeModulated):
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         if self.training:
             scores = scores + logistic_noise(scores)
-        return relax(scores / self.temperature, near, eligible, self.modulation)
+        return relax(scores / self.temperature, near, eligible, exists, self.modulation)
 
 
 class StraightThrough(Decision):
@@ -171,12 +193,12 @@ class StraightThrough(Decision):
         self.threshold, self.modulation = threshold, modulation
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
-        soft = relax(scores, near, eligible, self.modulation)
+        soft = relax(scores, near, eligible, exists, self.modulation)
         hard = (soft >= self.threshold).to(soft.dtype)
         return hard + (soft - soft.detach()) * eligible
 
     def likelihood(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
-        return relax(scores, near, eligible, self.modulation)
+        return relax(scores, near, eligible, exists, self.modulation)
 
 
 class Stretched(_MaybeModulated):
@@ -202,10 +224,10 @@ class Stretched(_MaybeModulated):
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
         if self.training and self.noise:
             scores = scores + self.noise * logistic_noise(scores)
-        return relax(scores, near, eligible, self.modulation, self.stretch)
+        return relax(scores, near, eligible, exists, self.modulation, self.stretch)
 
     def likelihood(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
-        return relax(scores, near, eligible, self.modulation)
+        return relax(scores, near, eligible, exists, self.modulation)
 
 
 def logistic_noise(scores: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from crvnn_plugins.native.intervals import CompiledIntervals
 #: Activations, in the order of ``Kind`` in activation.h.
 KINDS = ("gelu", "gelu-tanh", "relu")
 #: Forms of modulation, in the order of ``Form`` in modulation.h.
-FORMS = ("paper", "reference")
+FORMS = ("paper", "bounded", "reference")
 
 
 def intervals(ops: Any, exists: Tensor, mask: Tensor, accumulate: str, small: int) -> Any:
@@ -50,7 +50,13 @@ def window_scores(
 
 
 def modulated(
-    ops: Any, scores: Tensor, near: Neighbourhood, eligible: Tensor, form: str, stretch: float
+    ops: Any,
+    scores: Tensor,
+    near: Neighbourhood,
+    eligible: Tensor,
+    exists: Tensor,
+    form: str,
+    stretch: float,
 ) -> Any:
     if not isinstance(near, CompiledIntervals):
         return NotImplemented

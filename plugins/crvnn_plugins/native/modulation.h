@@ -8,23 +8,28 @@
 
 namespace crvnn {
 
-// The neighbours' terms of the sum: exp(left(u)) as in the paper, or left(exp(u)) as in the published code.
-enum Form { PAPER, REFERENCE };
+// The neighbours' terms of the sum: exp(left(u)) as in the paper, or left(exp(u)). The latter either as in the published
+// code, the reference, or bounded. The two numbers are also in decisions/sigmoids.py; docs/explanation/presets.md gives
+// the reasons.
+enum Form { PAPER, BOUNDED, REFERENCE };
 
-// Above this score exp(u) of the reference form goes on along its tangent, which bounds dc/de. The same number is in
-// decisions/sigmoids.py; docs/explanation/presets.md gives the reasons.
+// Above this score exp(u) of the bounded form goes on along its tangent, which bounds dc/de.
 constexpr float LINEAR_ABOVE = 12;
 
-// Returns the log of that function, and its derivative.
+// What the published code adds to the sum, relative to exp(the highest score of the sequence, or 0).
+constexpr float GUARD = 4e-8f;
+
+// Returns the log of the bounded form's function of u, and its derivative.
 inline float bounded(float score) {
   return score > LINEAR_ABOVE ? LINEAR_ABOVE + std::log1p(score - LINEAR_ABOVE) : score;  // propagates NaN
 }
 inline float bounded_slope(float score) { return score > LINEAR_ABOVE ? 1 / (1 + score - LINEAR_ABOVE) : 1; }
 
 // The exponentials of one sequence [n]: of the left and right neighbours and of the position itself, with the maximum of
-// these subtracted (paper) or that of all positions (reference).
+// these subtracted (paper) or that of all positions (bounded, reference).
 struct Exponentials {
   std::vector<float> left, right, own;
+  float highest = 0, others = 0;  // that maximum, and the terms that every position's sum has (bounded, reference)
   explicit Exponentials(std::int64_t n) : left(n), right(n), own(n) {}
 };
 
@@ -32,19 +37,23 @@ struct Exponentials {
 inline void modulate_row(const Intervals& intervals, const float* scores, const bool* eligible, Form form,
                          Exponentials& exps, float* out, float* reciprocal) {
   const std::int64_t n = intervals.n;
-  float highest = 0;
-  if (form == REFERENCE) {
+  if (form != PAPER) {
+    float highest = 0;
     for (std::int64_t i = 0; i < n; ++i) {
-      if (eligible[i] && highest == highest && !(scores[i] <= highest)) highest = scores[i];  // propagates NaN
+      const bool counts = eligible[i] || (form == REFERENCE && intervals.exists[i] > 0);
+      if (counts && highest == highest && !(scores[i] <= highest)) highest = scores[i];  // propagates NaN
     }
-    highest = bounded(highest);
-    for (std::int64_t i = 0; i < n; ++i) exps.own[i] = eligible[i] ? std::exp(bounded(scores[i]) - highest) : 0;
+    exps.highest = form == BOUNDED ? bounded(highest) : highest;
+    exps.others = std::exp(-exps.highest) + (form == REFERENCE ? GUARD : 0);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float score = form == BOUNDED ? bounded(scores[i]) : scores[i];
+      exps.own[i] = eligible[i] ? std::exp(score - exps.highest) : 0;
+    }
     scores = exps.own.data();
   }
   const Read from{scores, 1};
   neighbour<LEFT>(intervals, from, Write{exps.left.data(), 1}, 1);
   neighbour<RIGHT>(intervals, from, Write{exps.right.data(), 1}, 1);
-  const float none = form == REFERENCE ? std::exp(-highest) : 0;
   for (std::int64_t i = 0; i < n; ++i) {
     float &left = exps.left[i], &right = exps.right[i];
     if (form == PAPER) {
@@ -54,9 +63,23 @@ inline void modulate_row(const Intervals& intervals, const float* scores, const 
       exps.own[i] = std::exp(scores[i] - maximum);
       reciprocal[i] = 1 / (exps.own[i] + left + right + std::exp(-maximum));
     } else {
-      reciprocal[i] = 1 / (exps.own[i] + left + right + none);
+      reciprocal[i] = 1 / (exps.own[i] + left + right + exps.others);
     }
     out[i] = eligible[i] ? exps.own[i] * reciprocal[i] : 0;
+  }
+}
+
+// The guard is relative to exp(the highest score): adds its gradient to that of the highest score, or shares it among
+// equal ones.
+inline void guard_backward(const Intervals& intervals, const float* scores, const bool* eligible, float highest,
+                           float gradient, float* of_scores) {
+  const auto is_highest = [&](std::int64_t i) {
+    return scores[i] == highest && highest > 0 && (eligible[i] || intervals.exists[i] > 0);
+  };
+  std::int64_t equal = 0;
+  for (std::int64_t i = 0; i < intervals.n; ++i) equal += is_highest(i);
+  for (std::int64_t i = 0; i < intervals.n; ++i) {
+    if (is_highest(i)) of_scores[i] += gradient / equal;
   }
 }
 
@@ -115,6 +138,7 @@ struct Modulate : torch::autograd::Function<Modulate> {
         const bool* eligible = saved[1].const_data_ptr<bool>() + n * row;
         float* out = mutable_data(of_scores) + n * row;
         modulate_row(intervals, u, eligible, form, exps, c.data(), reciprocal.data());
+        float of_others = 0;
         for (std::int64_t i = 0; i < n; ++i) {
           const float unclipped = stretched(c[i], stretch);
           const float given = unclipped < 0 || unclipped > 1 ? 0 : (1 + 2 * stretch) * g[i];
@@ -124,8 +148,10 @@ struct Modulate : torch::autograd::Function<Modulate> {
             of_left[i] = -weighted * exps.left[i] * reciprocal[i];
             of_right[i] = -weighted * exps.right[i] * reciprocal[i];
           } else {
-            out[i] = eligible[i] ? given * reciprocal[i] * (1 - c[i]) : 0;
+            const float rivals = exps.left[i] + exps.right[i] + exps.others;  // over the sum it is 1 - c, not rounded
+            out[i] = eligible[i] ? given * reciprocal[i] * (rivals * reciprocal[i]) : 0;
             of_left[i] = of_right[i] = -weighted * reciprocal[i];
+            of_others += of_left[i];
           }
         }
         ExistenceGradients sums(n, 1);
@@ -135,8 +161,11 @@ struct Modulate : torch::autograd::Function<Modulate> {
                                  sums.fraction(0, LEFT), 1);
         neighbour_backward<RIGHT>(intervals, Read{of_right.data(), 1}, from, to, sums.exists(0),
                                   sums.fraction(0, RIGHT), 1);
-        if (form == REFERENCE) {
+        if (form == BOUNDED) {
           for (std::int64_t i = 0; i < n; ++i) out[i] *= exps.own[i] * bounded_slope(u[i]);
+        } else if (form == REFERENCE) {
+          for (std::int64_t i = 0; i < n; ++i) out[i] *= exps.own[i];
+          guard_backward(intervals, u, eligible, exps.highest, GUARD * of_others, out);
         }
         sums.reduce(intervals, mutable_data(of_exists) + n * row);
       }

@@ -14,10 +14,11 @@ from crvnn_core.testing.parts import PlainDecision
 
 EXCLUDED = "it is set: at most, two neighbours have c = 0.50 and 0.50"
 POSSIBLE = "it is not set: conflicts are possible, two neighbours have c = 1.00 and 1.00"
-MODULATIONS = ("none", "paper", "reference")
+MODULATIONS = ("none", "paper", "bounded")
 
 #: Settings away from the defaults: the component's name, and what is set.
 VARIANTS = [
+    ("modulated", ("form=bounded",)),
     ("modulated", ("form=reference",)),
     ("tempered", ("schedule=linear",)),
     *(

@@ -77,6 +77,11 @@ def crvnn_models() -> Iterable[TrainedModel]:
             summary="ListOps, width 128, supervised on gold trees at first; its decisions are exactly 0 or 1",
         ),
         TrainedModel(
+            "listops-soft",
+            str(here / "listops-soft"),
+            summary="ListOps, width 64, labels only, by backpropagation through the relaxation alone",
+        ),
+        TrainedModel(
             "logic",
             str(here / "logic"),
             summary="relations of logical sentences, width 128, self-trained without gold trees",

@@ -1,6 +1,7 @@
 """The trained model that comes with the package."""
 
 import json
+import tomllib
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from crvnn_tasks.logic.task import Logic
 HOME = Path(crvnn_tasks.__file__).parent / "models" / "listops"
 
 
-@pytest.mark.parametrize("name", ["listops", "listops-guided", "logic"])
+@pytest.mark.parametrize("name", ["listops", "listops-guided", "listops-soft", "logic"])
 def test_its_card_points_to_nothing_that_a_wheel_lacks(name):
     shown = CliRunner().invoke(main, ["describe", "model", name]).stdout
     assert shown.startswith(f"model {name}: ")
@@ -165,3 +166,12 @@ def test_the_guided_model_says_that_it_was_supervised_on_gold_trees():
     run.check_spec()
     assert "It was supervised on gold trees at first" in (home / "MODEL.md").read_text()
     assert not run.last.exists()
+
+
+def test_the_soft_model_learnt_from_labels_by_backpropagation_in_every_stage():
+    spec = tomllib.loads((HOME.parent / "listops-soft" / "spec.toml").read_text())
+    assert spec["training"]["objective"] == {"name": "labels"}
+    assert [stage["training"].get("objective") for stage in spec["stages"]] == [None] * 3
+    soft = load("listops-soft")
+    examples = list(islice(ListOps(held_out=400).examples("dev", 5), 400))
+    assert soft.evaluate(examples).total.accuracy > 0.99

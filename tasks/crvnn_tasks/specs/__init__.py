@@ -27,6 +27,12 @@ _SPECS = (
         "1 to 2.5 hours, one CPU core",
     ),
     (
+        "listops-soft",
+        "ListOps by backpropagation alone; gave the model 'listops-soft'",
+        (),
+        "1 to 2 hours, one CPU core",
+    ),
+    (
         "listops-guided",
         "second stage of the model 'listops-guided'; needs training.start",
         (),

@@ -109,8 +109,11 @@ class Full:
         def fail(*args, **kwargs):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+        def open_full(path, mode="r", *args, opened=Path.open, **kwargs):
+            return fail() if mode == "wb" else opened(path, mode, *args, **kwargs)
+
         where, name, how = {
-            "writing": (Path, "write_bytes", fail),
+            "writing": (Path, "open", open_full),
             "syncing": (os, "fsync", fail),
             "renaming": (Path, "replace", fail),
         }[self.way]

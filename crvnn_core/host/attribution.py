@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from crvnn_core.errors import FAILURES, PluginError, raised_at
 
 #: Ends the record of a plug-in that is an object of the program.
-IN_MEMORY = ", in memory"
+IN_MEMORY = " (in memory)"
 
 
 @frozen

@@ -53,10 +53,10 @@ def naming_missing_files(run: RunDirectory, catalog: Catalog) -> Iterator[None]:
         if not files:
             names = ", ".join(name.removesuffix(IN_MEMORY) for name in given)
             raise UnknownNameError(
-                f"{run.path} was trained with parts that were defined in memory, by the program that trained it "
-                f"({names}); a run keeps no code of theirs. Load it where they are defined, with the same plug-in: "
+                f"{error}\n{run.path} was trained with parts that were defined in memory, by the program that trained "
+                f"it ({names}); a run keeps no code of theirs. Load it where they are defined, with the same plug-in: "
                 f"crvnn.load({str(run.path)!r}, crvnn.catalog(PLUGIN)). For the command line put it into a file: "
-                f"crvnn --plugin FILE ...\n{error}"
+                "crvnn --plugin FILE ..."
             ) from None
         several = len(files) > 1
         raise MissingPluginError(

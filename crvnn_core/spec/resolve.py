@@ -135,10 +135,13 @@ def _stage(
     spec = reader.run_spec()
     known = {(problem.where, problem.what) for problem in problems}
     for problem in reader.problems:
-        if (problem.where, problem.what) not in known:
+        if (problem.where, problem.what) in known:
+            continue
+        if problem.where.startswith("--"):  # an option does not say which stage it fails for
             number = tables[0][2].under[1]
             where = f"in stage {number}; --set stages.{number}.KEY=VALUE sets a value of one stage"
-            problems.append(problem if problem.context else attrs.evolve(problem, context=where))
+            problem = attrs.evolve(problem, context=where)
+        problems.append(problem)
     if spec is not None:
         name = next((data["name"] for data, _, _ in reversed(tables) if "name" in data), "")
         yield Stage(

@@ -295,7 +295,9 @@ def test_what_trained_a_model_need_not_be_there_when_it_is_used(tmp_path):
 
 def test_a_part_of_the_model_that_is_not_installed_is_named(tmp_path):
     train(variant("training.steps=1", encoder=Flat), tmp_path / "run")
-    with pytest.raises(SpecError, match=r"spec\.toml:\d+ \[model\.encoder.*no encoder is called 'mine'"):
+    with pytest.raises(
+        UnknownNameError, match=r"spec\.toml:\d+ \[model\.encoder.*no encoder is called 'mine'"
+    ):
         load(tmp_path / "run", catalog_with())
 
 
@@ -432,9 +434,8 @@ def test_a_run_with_a_part_defined_in_memory_says_so_and_how_to_load_it(tmp_path
     with pytest.raises(UnknownNameError) as caught:
         load(tmp_path / "run", without)
     message = str(caught.value)
-    assert message.startswith(
-        f"{tmp_path / 'run'} was trained with parts that were defined in memory, by the program"
-    )
+    assert message.startswith(f"{tmp_path / 'run' / 'spec.toml'}:")
+    assert f"{tmp_path / 'run'} was trained with parts that were defined in memory, by the program" in message
     assert "(Mine); a run keeps no code of theirs. Load it where they are defined" in message
     assert f"crvnn.load({str(tmp_path / 'run')!r}, crvnn.catalog(PLUGIN))" in message
     assert "no decision is called 'mine'" in message

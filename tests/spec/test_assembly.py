@@ -147,7 +147,7 @@ def test_the_notes_name_the_package_of_every_component(catalog):
     assert f"torch {torch.__version__}" in note
     mixed = with_components(cell=[Component("adding", Mine)])
     (note,) = assemble(read_spec(mixed, parts={"cell": "adding"}, sets=SMALL), mixed).notes()
-    assert "components from Mine, crvnn " in note
+    assert "components from Mine (in memory), crvnn " in note
 
 
 def test_parameters_named_like_other_slots_are_an_encoders_own():

@@ -42,9 +42,11 @@ def _delimiter(path: Path, wanted: Sequence[str]) -> str:
     csv.field_size_limit(_LONGEST_CELL)
     with open_text(path, newline="") as file:
         line = next((line for line in file if line.strip()), "")
-    names = {
-        mark: [name.strip() for name in next(csv.reader([line], delimiter=mark))] for mark in _DELIMITERS
-    }
+    try:
+        rows = {mark: next(csv.reader([line], delimiter=mark)) for mark in _DELIMITERS}
+    except csv.Error:  # reported when the rows are read
+        return ","
+    names = {mark: [name.strip() for name in row] for mark, row in rows.items()}
     return max(names, key=lambda mark: (len(set(wanted) & set(names[mark])), len(names[mark])))
 
 

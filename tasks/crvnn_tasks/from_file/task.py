@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -119,17 +120,20 @@ class FromFile(FileTask):
     def classes(self) -> Sequence[str]:  # type: ignore[override]
         """The labels of the training file, sorted as numbers if all of them are, otherwise as text."""
         (path,) = self.paths("train")
-        records = list(self._records(path))
-        read = [record for record in records if not record.fault]
-        labels = {record.label for record in read}
-        first = next((record for record in records if record.fault), None)
+        labels, numbers, first = Counter[str](), True, None
+        for record in self._records(path):
+            if not record.fault:
+                labels[record.label] += 1
+                numbers = numbers and record.is_number
+            elif first is None:
+                first = record
         if len(labels) < 2:
             only = f"only the label '{next(iter(labels))}'" if labels else "no label"
             why = f"\n  Of the rows that cannot be read, this is the first: {first}" if first else ""
             raise InputError(f"{path} has {only} in its column '{self.label}'; at least two are needed{why}")
-        if self.label_kind == "auto" and all(record.is_number for record in read):
+        if self.label_kind == "auto" and numbers:
             where = f"{path}: the column '{self.label}' has"
-            refuse_numbers(where, len(labels), len(read), "--set task.label_kind=classes")
+            refuse_numbers(where, len(labels), labels.total(), "--set task.label_kind=classes")
         return sorted_labels(labels)
 
     @cached_property

@@ -147,9 +147,7 @@ class CrvnnGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         for name in ("stdin", "stdout", "stderr"):
-            if (
-                getattr(sys, name) is None
-            ):  # closed, as by '>&-'; the next file that is opened would take its place
+            if getattr(sys, name) is None:  # closed, as by '>&-'
                 setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
         try:
             with warnings.catch_warnings():

@@ -23,12 +23,12 @@ from crvnn_core.cli.session import (
     print_table,
 )
 
-_SAMPLED = 100  # examples among which the shortest is shown
-
 if TYPE_CHECKING:
     from crvnn_core.interfaces import Task
     from crvnn_core.spec.assembly import Assembly
     from crvnn_core.training.seeds import RunOutcomes
+
+_SAMPLED = 100  # examples among which the shortest is shown
 
 
 @click.command("train")

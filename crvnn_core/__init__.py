@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
     from crvnn_core.engine.recursion import Recursion
     from crvnn_core.engine.trace import Trace
-    from crvnn_core.inference.model import Head, Model
     from crvnn_core.inference.predictions import Prediction
     from crvnn_core.inference.published_weights import load_published_weights
     from crvnn_core.inference.trained import Trained, load
@@ -53,9 +52,11 @@ if TYPE_CHECKING:
         Task,
         set_progress,
     )
+    from crvnn_core.model.batch import Batch, Tokens
+    from crvnn_core.model.model import Head, Model
     from crvnn_core.spec import RunSpec, read_spec
     from crvnn_core.spec.assembly import Assembly, assemble
-    from crvnn_core.training.data import Batch, Tokens, batches
+    from crvnn_core.training.data import batches
     from crvnn_core.training.evaluation import Result, Score
     from crvnn_core.training.run import Outcome
     from crvnn_core.training.seeds import RunOutcomes, resume_training, train_seeds
@@ -65,7 +66,8 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "spec.assembly": ("Assembly", "assemble"),
-    "training.data": ("Batch", "Tokens", "batches"),
+    "model.batch": ("Batch", "Tokens"),
+    "training.data": ("batches",),
     "engine.recursion": ("Recursion",),
     "training.evaluation": ("Result", "Score"),
     "interfaces": (
@@ -87,7 +89,7 @@ _LAZY = {
         "Task",
         "set_progress",
     ),
-    "inference.model": ("Head", "Model"),
+    "model.model": ("Head", "Model"),
     "engine.neighbourhoods": ("MatrixNeighbourhood",),
     "inference.published_weights": ("load_published_weights",),
     "spec": ("RunSpec", "read_spec"),

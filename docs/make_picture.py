@@ -9,8 +9,8 @@ import torch
 
 from crvnn_core import Recursion
 from crvnn_core.testing.parts import BracketingCell, PlainScorer, ScriptedDecision
-from crvnn_plugins.haltings import Threshold
-from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_parts.haltings import Threshold
+from crvnn_parts.retrievers.interval import Adhoc
 
 TOKENS = ("x1", "x2", "x3", "x4", "x5", "x6")
 COMPOSED = ((1, 4), (0, 3), (2,))  # positions composed with their right neighbour in each step

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -13,11 +12,38 @@ PACKAGES = [
     "tasks/crvnn_tasks",
 ]
 MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-#: Modules that are longer or shorter than usual, and why.
-EXCEPTIONS = {
-    "crvnn_core/trees/formats/nested.py": "a format is a module, and this one is that short",
-    "crvnn_core/precision.py": "four functions that engine and parts share",
-    "plugins/crvnn_report/sections/differences.py": "a section is a module, and this one is that short",
+#: The rooms of the core, from top to bottom: a room imports only from rooms below it.
+LAYERS = (
+    "cli",
+    "testing",
+    "inference",
+    "training",
+    "spec",
+    "host",
+    "runs",
+    "model",
+    "trees",
+    "display",
+    "engine",
+    "interfaces",
+    "kernels",
+)
+#: Imports that still point up: (room, room above).
+POINTING_UP = {
+    ("display", "inference"),
+    ("display", "runs"),
+    ("display", "training"),
+    ("display", "trees"),
+    ("engine", "display"),
+    ("host", "spec"),
+    ("host", "testing"),
+    ("interfaces", "model"),
+    ("runs", "host"),
+    ("runs", "spec"),
+    ("training", "inference"),
+    ("trees", "inference"),
+    ("trees", "runs"),
+    ("trees", "training"),
 }
 PLUGINS = {Path(package).name for package in PACKAGES} - {"crvnn_core"}
 
@@ -70,7 +96,7 @@ ASKING = re.compile(
 
 def test_only_kernels_and_back_ends_ask_about_kernels_and_classes():
     """Commands may say whether kernels are in use; nothing else may act on it."""
-    rooms = ("crvnn_core/kernels", "plugins/crvnn_plugins/native", "crvnn_core/cli/installation/")
+    rooms = ("crvnn_core/kernels", "plugins/crvnn_parts/native", "crvnn_core/cli/installation/")
     saying = ("plugins/crvnn_bench/",)  # the record of an environment
     found = [
         f"{named(path)}:{number}: {line.strip()}"
@@ -82,13 +108,42 @@ def test_only_kernels_and_back_ends_ask_about_kernels_and_classes():
     assert not found, "\n".join(found)
 
 
-def test_a_module_is_neither_long_nor_tiny():
-    sizes = {named(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
-    odd = {name: size for name, size in sizes.items() if not 30 <= size <= 400}
-    odd = {name: size for name, size in odd.items() if not name.endswith("__init__.py")}
-    assert odd.keys() == EXCEPTIONS.keys(), "split them, merge them, or say why not in EXCEPTIONS"
+def imported_rooms(path):
+    """The rooms of the core that a module imports when it runs, at whatever place; not only for type checking."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("crvnn_core."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.Import):
+            yield from (
+                alias.name.split(".")[1] for alias in node.names if alias.name.startswith("crvnn_core.")
+            )
 
 
-def test_no_folder_has_more_than_a_dozen_modules():
-    counts = Counter(named(path.parent) for path in MODULES if path.name != "__init__.py")
-    assert {folder: count for folder, count in counts.items() if count > 12} == {}
+def test_imports_of_the_core_point_down():
+    core = ROOT / "crvnn_core"
+    edges = {
+        (path.relative_to(core).parts[0], room)
+        for path in core.rglob("*.py")
+        for room in imported_rooms(path)
+        if path.relative_to(core).parts[0] in LAYERS
+    }
+    base = {
+        room for _, room in edges if room not in LAYERS
+    }  # errors, files, ...: single modules under all rooms
+    assert not {
+        (path.stem, room)
+        for path in core.glob("*.py")
+        for room in imported_rooms(path)
+        if room in LAYERS and path.stem in base
+    }
+    up = {(one, two) for one, two in edges if two in LAYERS and LAYERS.index(two) < LAYERS.index(one)}
+    assert up == POINTING_UP

@@ -91,7 +91,7 @@ def test_a_module_that_never_was_is_still_missing():
 
 @pytest.mark.parametrize("package", ["cells", "decisions"])
 def test_classes_are_found_in_their_package(package):
-    found = importlib.import_module(f"crvnn_plugins.{package}")
+    found = importlib.import_module(f"crvnn_parts.{package}")
     for name in found._HOME:
         assert getattr(found, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):

@@ -139,7 +139,7 @@ def test_the_wheel_works_where_there_is_no_source_tree(built, tmp_path):
     shutil.copy(wheel, elsewhere)
     python = programs / "python"
     run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel.name)
-    names = "crvnn, crvnn_core, crvnn_plugins, crvnn_tasks, crvnn_explorer, crvnn_report"
+    names = "crvnn, crvnn_core, crvnn_parts, crvnn_tasks, crvnn_explorer, crvnn_report"
     found = run(
         python, "-c", f"import sys, {names}; print(*sys.path, *(m.__file__ for m in ({names})), sep='\\n')"
     )

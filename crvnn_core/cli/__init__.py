@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from crvnn_core.cli.session import Session, ending_in_order, plugin_option
+from crvnn_core.display.tables import CONTROL
 from crvnn_core.errors import (
     FAILURES,
     CrvnnError,
@@ -23,7 +24,6 @@ from crvnn_core.errors import (
 )
 from crvnn_core.host.component import LazyCommand
 from crvnn_core.host.slots import SLOTS
-from crvnn_core.tables import CONTROL
 
 _COMMANDS = {
     command.name: command

@@ -29,7 +29,7 @@ from crvnn_core.cli.session import (
     seed_names,
     set_option,
 )
-from crvnn_core.tables import terminal_width
+from crvnn_core.display.tables import terminal_width
 from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:

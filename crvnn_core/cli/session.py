@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from crvnn_core.progress import counting as counting  # for commands
-from crvnn_core.tables import print_table as print_table  # for commands
+from crvnn_core.display.progress import counting as counting  # for commands
+from crvnn_core.display.tables import print_table as print_table  # for commands
 
 if TYPE_CHECKING:
     from crvnn_core.errors import PluginError

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from crvnn_core.display import Shown
 from crvnn_core.engine.state import State
-from crvnn_core.notebook import Shown
 
 
 @dataclass(eq=False)

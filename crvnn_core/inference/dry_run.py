@@ -11,9 +11,10 @@ from attrs import frozen
 from crvnn_core.errors import FAILURES, ContractError, CrvnnError, PluginError, raised_at
 from crvnn_core.host.slots import ENCODER_PARTS
 from crvnn_core.inference.cost import UNATTRIBUTED, Cost, count_multiply_adds, part_of
-from crvnn_core.inference.model import Output
+from crvnn_core.model.batch import Batch
+from crvnn_core.model.model import Output
 from crvnn_core.spec.assembly import Assembly
-from crvnn_core.training.data import Batch, split_examples
+from crvnn_core.training.data import split_examples
 
 
 @frozen

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from attrs import frozen
 
+from crvnn_core.display import Shown
 from crvnn_core.errors import InputError
 from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoding
-from crvnn_core.notebook import Shown
 from crvnn_core.trees import Tree, trees_of
 from crvnn_core.trees.conflicts import conflicts_told
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
+from crvnn_core.display.tables import write_csv
 from crvnn_core.errors import InputError
 from crvnn_core.files import replacing
 from crvnn_core.inference.gold import gold_label
@@ -16,7 +17,6 @@ from crvnn_core.inference.predictions import Prediction
 from crvnn_core.inference.texts import as_text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example, InputRow, Task
-from crvnn_core.tables import write_csv
 
 #: Suffixes of files that predictions are written to.
 SUFFIXES = (".csv", ".jsonl")

@@ -6,8 +6,8 @@ from typing import Any
 
 from attrs import frozen
 
+from crvnn_core.display import Shown
 from crvnn_core.inference.texts import Text
-from crvnn_core.notebook import Shown
 from crvnn_core.trees import Tree
 
 

@@ -11,16 +11,16 @@ import torch
 from attrs import evolve, field, frozen
 from torch import Tensor
 
+from crvnn_core.display import Shown
+from crvnn_core.display.progress import shown
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
-from crvnn_core.inference.model import Model, expect_hard_inference
 from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.texts import Text, as_text, labelled, listed, question, tokenized
 from crvnn_core.inference.weights import expect_fit, load_best_weights
 from crvnn_core.interfaces import Example, Task
-from crvnn_core.notebook import Shown
-from crvnn_core.progress import shown
+from crvnn_core.model.model import Model, expect_hard_inference
 from crvnn_core.runs.directory import RunDirectory, find_run
 from crvnn_core.runs.plugin_files import naming_missing_files
 from crvnn_core.runs.run_spec import read_run_spec

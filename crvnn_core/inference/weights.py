@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from crvnn_core.errors import FAILURES, CrvnnError
-from crvnn_core.inference.model import Model
+from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from crvnn_core.errors import CrvnnError
 
 if TYPE_CHECKING:
-    from crvnn_core.inference.model import Model, Output
-    from crvnn_core.training.data import Batch
+    from crvnn_core.model.batch import Batch
+    from crvnn_core.model.model import Model, Output
     from crvnn_core.trees import Tree
 
 
@@ -140,7 +140,7 @@ class Task(ABC):
 
     def head(self, width: int, dropout: float) -> nn.Module:
         """A module from one sentence vector [B, d] per sequence to logits [B, classes]."""
-        from crvnn_core.inference.model import Head
+        from crvnn_core.model.model import Head
 
         return Head(width, len(self.classes), arity=self.arity, layers=2, dropout=dropout)
 

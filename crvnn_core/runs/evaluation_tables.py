@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict
 
+from crvnn_core.display.tables import write_csv
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
-from crvnn_core.tables import write_csv
 
 if TYPE_CHECKING:
     from crvnn_core.training.evaluation import Result

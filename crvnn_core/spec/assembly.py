@@ -14,8 +14,8 @@ from torch.nn import Parameter
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
-from crvnn_core.inference.model import Head, Model, TokenVectors
 from crvnn_core.interfaces import Embedding, Encoder, Objective, Observer, Task
+from crvnn_core.model.model import Head, Model, TokenVectors
 from crvnn_core.spec import Lexicon, ModelSpec, PartSpec, RunSpec
 from crvnn_core.spec.freezing import freeze_untrained
 from crvnn_core.spec.stages import weight_problems

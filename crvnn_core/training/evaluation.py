@@ -11,11 +11,11 @@ import torch
 from attrs import asdict, field, frozen
 from torch import Tensor
 
+from crvnn_core.display import Shown
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.evaluation_mode import evaluating
-from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Task
-from crvnn_core.notebook import Shown
+from crvnn_core.model.model import Model
 from crvnn_core.precision import at_least_float32
 from crvnn_core.runs.classification import Classification
 from crvnn_core.runs.records import natural_order

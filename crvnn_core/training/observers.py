@@ -1,7 +1,7 @@
 """The dispatch of training events to observers, and the observer that the trainer itself needs, ``JsonLines``.
 
 Every run directory gets a ``metrics.jsonl`` from it. Any other observer belongs to a plug-in: the built-in ones are in
-``crvnn_plugins/observers``. The interface is ``crvnn_core.Observer``.
+``crvnn_parts/observers``. The interface is ``crvnn_core.Observer``.
 """
 
 from __future__ import annotations

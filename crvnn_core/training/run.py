@@ -17,9 +17,9 @@ from torch import Tensor
 
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError
-from crvnn_core.inference.model import Model
 from crvnn_core.inference.weights import saved_weights
 from crvnn_core.interfaces import Task
+from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory, identity
 from crvnn_core.runs.plugin_files import keep_plugin_files, kept_plugin_files
 from crvnn_core.spec import spec_dict, write_spec

@@ -15,8 +15,8 @@ from attrs import define, field
 from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, InputError
-from crvnn_core.inference.model import Model
 from crvnn_core.interfaces import Example, Objective
+from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training.data import example_length
 from crvnn_core.training.memory import free_memory, out_of_memory, padded_size, within_budget

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, PluginError
 from crvnn_core.host.faults import refusing_exit
-from crvnn_core.inference.model import Model
 from crvnn_core.inference.weights import begin_with, load_weights
 from crvnn_core.interfaces import Example, Observer, set_progress
+from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint

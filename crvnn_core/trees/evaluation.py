@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, field, frozen
 
+from crvnn_core.display import Shown
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.inference.texts import Text, listed
-from crvnn_core.notebook import Shown
 from crvnn_core.runs.seeds import spread
 from crvnn_core.trees.baselines import BASELINES
 from crvnn_core.trees.faithfulness import faithfulness

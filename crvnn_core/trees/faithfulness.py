@@ -23,7 +23,7 @@ from crvnn_core.trees.levels import levels_of
 from crvnn_core.trees.tree import Tree
 
 if TYPE_CHECKING:
-    from crvnn_core.inference.model import Model
+    from crvnn_core.model.model import Model
 
 #: Sequences of more tokens are left out: the graph of a recursion over n tokens may take memory for n * n nodes.
 MOST_TOKENS = 500

@@ -185,7 +185,7 @@ class Tree:
 
     def to_pandas(self) -> pandas.DataFrame:
         """A frame of pandas with a row for each inner node: start, split, end, step, probability, conflict and text."""
-        from crvnn_core.notebook.frames import frame
+        from crvnn_core.display.frames import frame
 
         return frame(self)
 

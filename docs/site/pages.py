@@ -190,7 +190,7 @@ def _output(output: dict[str, Any]) -> str:
 
 def _style() -> str:
     """The colours of the explorer and the report."""
-    from crvnn_core.palette import COLOURS
+    from crvnn_core.display.palette import COLOURS
 
     def colours(theme: int) -> str:
         accent, surface, ground = (COLOURS[name][theme] for name in ("accent", "surface", "ground"))

@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from crvnn_core import CrvnnError
-from crvnn_core.palette import css_variables
+from crvnn_core.display.palette import css_variables
 from crvnn_explorer.guard import LOOPBACK, Guard, Hosts, refusal
 from crvnn_explorer.lanes import SMALL_COST, BusyError, Lanes, OverrunError
 from crvnn_explorer.models import Explorer

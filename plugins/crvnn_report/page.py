@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
-from crvnn_core.palette import css_variables
+from crvnn_core.display.palette import css_variables
 from crvnn_report.rendering import render
 from crvnn_report.report import Report
 from crvnn_report.sections import SECTIONS

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from crvnn_core.palette import run_class
+from crvnn_core.display.palette import run_class
 
 
 def render(template: str, **values: Any) -> Markup:

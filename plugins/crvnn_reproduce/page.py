@@ -8,7 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from crvnn_core.palette import css_variables
+from crvnn_core.display.palette import css_variables
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.plot import Mark, Plot
 from crvnn_reproduce.output import heading, here, notes, published, sheet, verdict_sheet

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from crvnn_core.palette import css_variables
+from crvnn_core.display.palette import css_variables
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.matrix import Matrix
 from crvnn_report.charts.plot import Mark, Plot

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from crvnn_core.annotations import CountOrZero, FilePath
 from crvnn_core.errors import CrvnnError
-from crvnn_plugins.embeddings import Pretrained, Vectors
+from crvnn_parts.embeddings import Pretrained, Vectors
 from crvnn_torchtext.library import first_line, guarded, staging, torchtext
 
 

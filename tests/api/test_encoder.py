@@ -8,7 +8,7 @@ import torch
 
 import crvnn
 from crvnn_core import Component, Recursion, assemble, load, read_spec
-from crvnn_plugins.cells.gru import GRUCell
+from crvnn_parts.cells.gru import GRUCell
 
 INPUTS = torch.randn(2, 7, 16, generator=torch.Generator().manual_seed(1))
 MASK = torch.arange(7) < torch.tensor([[7], [4]])

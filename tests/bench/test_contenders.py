@@ -11,7 +11,7 @@ from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import Range, random_batch, samples_of
 from crvnn_core import CrvnnError
 from crvnn_core.kernels import allowed
-from crvnn_core.training.data import collate
+from crvnn_core.model.batch import collate
 
 
 def test_every_contender_can_be_built_and_does_a_training_step(catalog, contenders):

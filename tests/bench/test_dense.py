@@ -9,12 +9,12 @@ from crvnn_bench.contenders.dense import DenseEngine, neighbour_matrices
 from crvnn_core import CrvnnError, Recursion, set_progress
 from crvnn_core.testing import strategies
 from crvnn_core.testing.parts import PlainCell
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import Modulated, Sigmoid, Stretched, Tempered
-from crvnn_plugins.haltings import FixedDepth, Never, Threshold
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.decisions.sigmoids import Modulated, Sigmoid, Stretched, Tempered
+from crvnn_parts.haltings import FixedDepth, Never, Threshold
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.scorers import WindowScorer
 
 WIDTH = 6
 DECISIONS = {

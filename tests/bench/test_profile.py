@@ -5,7 +5,7 @@ import pytest
 from bench_cli import SMALL, run
 from crvnn_bench.measurement.profile import profile_step
 from crvnn_bench.workloads import Range, samples_of
-from crvnn_core.training.data import collate
+from crvnn_core.model.batch import collate
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_")
 

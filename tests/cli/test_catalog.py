@@ -47,7 +47,7 @@ def test_an_unknown_slot_is_an_error_that_knows_the_nearest(command):
 def test_describe_explains_parameters_contract_and_origin():
     text = run("describe", "cells", "gated").stdout
     assert "cell gated: the paper's gated recursive cell" in text
-    assert re.search(r"from crvnn \S+, built by crvnn_plugins.cells.gated.GatedCell", text)
+    assert re.search(r"from crvnn \S+, built by crvnn_parts.cells.gated.GatedCell", text)
     assert re.search(r"^hidden +a whole number, at least 0 +0 +hidden units between", text, re.MULTILINE)
     assert "crvnn fills in: width" in text
     assert "'crvnn check cell gated' runs it" in text

@@ -89,7 +89,7 @@ def modules_after(*args, cwd):
 )
 def test_torch_is_not_imported_before_it_is_needed(args, tmp_path):
     modules = modules_after(*args, cwd=tmp_path)
-    assert "crvnn_plugins" in modules or "--version" in args or "new" in args
+    assert "crvnn_parts" in modules or "--version" in args or "new" in args
     assert "torch" not in modules
     assert "numpy" not in modules
 

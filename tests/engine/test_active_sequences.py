@@ -5,7 +5,7 @@ import torch
 
 from crvnn_core import Halting
 from crvnn_core.testing.parts import AddingCell, PlainCell, PlainDecision, PlainScorer, ScriptedDecision
-from crvnn_plugins.haltings import FixedDepth, Never
+from crvnn_parts.haltings import FixedDepth, Never
 from engines import engine
 
 pytestmark = pytest.mark.usefixtures("by")

@@ -5,11 +5,11 @@ import torch
 
 from crvnn_core import Recursion
 from crvnn_core.engine import checkpointing
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import Stretched
-from crvnn_plugins.haltings import Threshold
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.decisions.sigmoids import Stretched
+from crvnn_parts.haltings import Threshold
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.scorers import WindowScorer
 
 WIDTH = 6
 

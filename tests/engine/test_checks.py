@@ -5,9 +5,9 @@ import torch
 
 from crvnn_core import ContractError, InputError
 from crvnn_core.testing.parts import PlainCell, PlainDecision, PlainHalting, PlainScorer
-from crvnn_plugins.decisions.sigmoids import Tempered
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.retrievers.windowed import Windowed
+from crvnn_parts.decisions.sigmoids import Tempered
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.retrievers.windowed import Windowed
 from engines import engine, tokens
 
 pytestmark = pytest.mark.usefixtures("by")

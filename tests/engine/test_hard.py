@@ -12,12 +12,12 @@ from crvnn_core import Decision, Recursion
 from crvnn_core.cli import main
 from crvnn_core.testing.parts import BracketingCell, PlainCell
 from crvnn_core.trees import tree_of
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.decisions.sigmoids import Modulated
-from crvnn_plugins.haltings import FixedDepth, Never, Threshold
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.decisions.sigmoids import Modulated
+from crvnn_parts.haltings import FixedDepth, Never, Threshold
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.scorers import WindowScorer
 
 
 def model(width=4, *, sharpness=10.0, seed=2, **parts):

@@ -5,7 +5,7 @@ import torch
 
 from crvnn_core.engine.neighbourhoods import CachedNeighbourhood, MatrixNeighbourhood
 from crvnn_core.testing.oracles import matrices
-from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_parts.retrievers.interval import Adhoc
 from twins import by_kernels, needs_kernels, numbers
 
 EXISTS = torch.tensor([[1.0, 0.4, 0.0, 0.7, 1.0]])

@@ -9,7 +9,7 @@ from crvnn_core import Cell, assemble, read_spec
 from crvnn_core.testing import strategies
 from crvnn_core.testing.oracles import compose_along
 from crvnn_core.testing.parts import AddingCell, BracketingCell, PlainDecision, ScriptedDecision
-from crvnn_plugins.haltings import Never, Threshold
+from crvnn_parts.haltings import Never, Threshold
 from engines import RETRIEVERS, engine, tokens
 
 pytestmark = pytest.mark.usefixtures("by")

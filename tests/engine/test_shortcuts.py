@@ -12,14 +12,14 @@ from crvnn_core import Recursion
 from crvnn_core.engine.shortcuts import may_skip
 from crvnn_core.engine.state import State, kept_within
 from crvnn_core.testing.parts import PlainDecision
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.decisions.sigmoids import Modulated, StraightThrough, Stretched
-from crvnn_plugins.haltings import Threshold
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.retrievers.scan import LogSpace
-from crvnn_plugins.retrievers.windowed import Windowed
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.decisions.sigmoids import Modulated, StraightThrough, Stretched
+from crvnn_parts.haltings import Threshold
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.retrievers.scan import LogSpace
+from crvnn_parts.retrievers.windowed import Windowed
+from crvnn_parts.scorers import WindowScorer
 
 WIDTH = 6
 RETRIEVERS = {

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from crvnn_core import ContractError, Decision, Recursion, StatefulHalting
 from crvnn_core.engine import traceable
 from crvnn_core.testing.parts import AddingCell
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import Modulated, Stretched
-from crvnn_plugins.haltings import Never
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.decisions.sigmoids import Modulated, Stretched
+from crvnn_parts.haltings import Never
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.scorers import WindowScorer
 from engines import Converged, engine, tokens
 
 WIDTH = 4

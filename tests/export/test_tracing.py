@@ -71,7 +71,7 @@ def test_a_loop_over_positions_gives_the_same_logits(module, sets, monkeypatch):
             carried = step(*carried)
         return carried
 
-    monkeypatch.setattr(f"crvnn_plugins.encoders.{module}.while_loop", loop)
+    monkeypatch.setattr(f"crvnn_parts.encoders.{module}.while_loop", loop)
     given = exportable(*sets)
     for inputs, wanted in given.trials():
         torch.testing.assert_close(given.module()(*inputs), wanted)

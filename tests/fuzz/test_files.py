@@ -9,7 +9,7 @@ import pytest
 
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.files import open_text
-from crvnn_plugins.embeddings import read_vectors
+from crvnn_parts.embeddings import read_vectors
 from crvnn_tasks.from_file.task import FromFile
 from crvnn_tasks.logic.language import worlds
 from hostile import DEEP, DIGITS, refused

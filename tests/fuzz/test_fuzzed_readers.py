@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crvnn_core import Tree, read_spec
 from crvnn_core.files import open_text
-from crvnn_plugins.embeddings import read_vectors
+from crvnn_parts.embeddings import read_vectors
 from crvnn_tasks.from_file.task import FromFile
 from crvnn_tasks.labelled import split_tokens
 from crvnn_tasks.listops.task import ListOps

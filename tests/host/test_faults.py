@@ -5,7 +5,7 @@ import pytest
 from calling import run
 from crvnn_core import PluginError
 from crvnn_core.training.trainer import train
-from crvnn_plugins.cells.gated import GatedCell
+from crvnn_parts.cells.gated import GatedCell
 from small import PLUGIN, SETTINGS, Letters, variant
 
 FILE = f"""
@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, {str(PLUGIN.parent)!r})
 import click
 from crvnn_core import Component, hookimpl
-from crvnn_plugins.cells.gated import GatedCell
+from crvnn_parts.cells.gated import GatedCell
 from small import Letters
 
 class Failing(GatedCell):

@@ -14,7 +14,7 @@ from stub_plugins import CELL, plugin
 
 def test_the_built_ins_are_found_by_their_entry_points(catalog):
     offer = catalog.find("cell", "gated")
-    assert offer.source.plugin == "crvnn-plugins"
+    assert offer.source.plugin == "crvnn-parts"
     assert str(offer.source) == f"crvnn {host.version('crvnn')}"
     assert catalog.find("task", "listops").source.plugin == "crvnn-tasks"
     assert catalog.broken == ()

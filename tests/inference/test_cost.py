@@ -7,8 +7,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from crvnn_core import assemble, read_spec
 from crvnn_core.inference.cost import count_multiply_adds
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.retrievers.interval import Adhoc
 
 SLOTS = ("retriever", "scorer", "decision", "cell", "halting")
 

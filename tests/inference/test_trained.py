@@ -30,7 +30,7 @@ from crvnn_core import (
 )
 from crvnn_core.inference.inspection import inspect
 from crvnn_core.trees import Tree
-from crvnn_plugins.decisions.sigmoids import Sigmoid
+from crvnn_parts.decisions.sigmoids import Sigmoid
 from small import SETTINGS, Letters, catalog_with, leaves, variant
 
 TEXTS = ["a b", "c d e f", "f", "b b b", "e a c d", "d", "c c a"]

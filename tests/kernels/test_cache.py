@@ -14,8 +14,8 @@ from crvnn_core.engine.native import ENGINE
 from crvnn_core.errors import CrvnnWarning
 from crvnn_core.kernels import building, in_use
 from crvnn_core.kernels import cache as libraries
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.native import PARTS
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.native import PARTS
 from twins import PLAIN
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
@@ -228,5 +228,5 @@ def test_a_truncated_library_does_not_kill_the_command(library):
     code = "from crvnn_core.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "native"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "crvnn: warning: the kernels of crvnn_plugins.native are not used" in done.stderr
-    assert "crvnn_plugins.native: not built" in done.stdout
+    assert "crvnn: warning: the kernels of crvnn_parts.native are not used" in done.stderr
+    assert "crvnn_parts.native: not built" in done.stdout

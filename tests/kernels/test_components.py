@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.kernels import without
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import modulated
-from crvnn_plugins.native.adapters import FORMS, KINDS
-from crvnn_plugins.native.intervals import CompiledIntervals
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.decisions.sigmoids import modulated
+from crvnn_parts.native.adapters import FORMS, KINDS
+from crvnn_parts.native.intervals import CompiledIntervals
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.scorers import WindowScorer
 from twins import (
     assert_close,
     assert_twins,

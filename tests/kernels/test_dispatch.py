@@ -14,10 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from crvnn_core.engine.operations import blend, compact, rows_at, transition
 from crvnn_core.kernels import serves, without
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import relax
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.decisions.sigmoids import relax
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.scorers import WindowScorer
 from twins import PLAIN, batch, encoder_of, everything, flags, needs_kernels, numbers
 
 

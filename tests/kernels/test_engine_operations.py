@@ -18,8 +18,8 @@ from crvnn_core.engine.operations import (
     transition,
 )
 from crvnn_core.kernels import without
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.retrievers.interval import Adhoc
 from twins import assert_twins, by_kernels, decisions, flags, lines, needs_kernels, numbers, some
 
 

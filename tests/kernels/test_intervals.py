@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.kernels import without
-from crvnn_plugins.native.intervals import CompiledIntervals
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_parts.native.intervals import CompiledIntervals
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.retrievers.interval import Adhoc
 from twins import (
     PATTERNS,
     WIDTHS,

@@ -7,9 +7,9 @@ import torch
 from torch.nn.utils import prune
 
 from crvnn_core.kernels import without
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.scorers import WindowScorer
 from twins import assert_close, everything, needs_kernels, numbers
 
 

@@ -7,10 +7,10 @@ from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.engine.operations import blend, blend_at, compact, rows_at, transition
 from crvnn_core.kernels import without
 from crvnn_core.trees import tree_of
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import modulated
-from crvnn_plugins.native.adapters import FORMS, KINDS
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.decisions.sigmoids import modulated
+from crvnn_parts.native.adapters import FORMS, KINDS
+from crvnn_parts.scorers import WindowScorer
 from twins import (
     LENGTHS,
     MODELS,

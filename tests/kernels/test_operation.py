@@ -167,8 +167,8 @@ def test_operations_of_the_engine_have_their_back_ends_with_every_retriever():
     code = (
         "from crvnn_core.engine.neighbourhoods import adjacent\n"
         "from crvnn_core.engine.operations import transition\n"
-        "from crvnn_plugins import scorers\n"
-        "from crvnn_plugins.retrievers import scan\n"
+        "from crvnn_parts import scorers\n"
+        "from crvnn_parts.retrievers import scan\n"
         "assert len(adjacent.backends) == len(transition.backends) == 1\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

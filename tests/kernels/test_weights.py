@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from crvnn_core.kernels import fixed_weights, without
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.scorers import WindowScorer
 from twins import assert_close, batch, encoder_of, everything, graph, needs_kernels, numbers
 
 

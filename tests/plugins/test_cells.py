@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.cells.gru import GRUCell
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.cells.rnn import RNNCell
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.cells.gru import GRUCell
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.cells.rnn import RNNCell
 
 LEFT, RIGHT = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
 

@@ -9,7 +9,7 @@ import torch
 from crvnn_core import ContractError, Decision, set_progress
 from crvnn_core.kernels import without
 from crvnn_core.testing.oracles import matrices
-from crvnn_plugins.decisions.sigmoids import (
+from crvnn_parts.decisions.sigmoids import (
     GumbelSigmoid,
     Modulated,
     Sigmoid,
@@ -17,8 +17,8 @@ from crvnn_plugins.decisions.sigmoids import (
     Stretched,
     Tempered,
 )
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.retrievers.interval import Adhoc
 from published_encoder import composition, neighbours
 from twins import extreme_scores, numbers
 

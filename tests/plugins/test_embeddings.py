@@ -11,7 +11,7 @@ import torch
 from crvnn_core import Component, CrvnnError, InputError
 from crvnn_core.testing.common import run_checks
 from crvnn_core.testing.contracts.embedding import EMBEDDING_CHECKS, TOKENS
-from crvnn_plugins.embeddings import GloVe, Random, read_vectors
+from crvnn_parts.embeddings import GloVe, Random, read_vectors
 
 FILE = """\
 the 0.1 0.2 0.3

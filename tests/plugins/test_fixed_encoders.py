@@ -5,7 +5,7 @@ import torch
 
 from crvnn_core.testing.parts import BracketingCell, PlainCell
 from crvnn_core.trees import trees_of
-from crvnn_plugins.encoders.fixed import Balanced, LeftToRight
+from crvnn_parts.encoders.fixed import Balanced, LeftToRight
 
 
 def test_left_to_right_reads_from_left_to_right_beginning_with_start():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crvnn_plugins.haltings import FixedDepth, Never, Threshold
+from crvnn_parts.haltings import FixedDepth, Never, Threshold
 
 EXISTS = torch.tensor([[1.0, 0.5, 1.0], [0.0, 0.005, 1.0], [0.009, 0.02, 1.0], [0.0, 0.0, 1.0]])
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from crvnn_core.testing.parts import BracketingCell
 from crvnn_core.trees import trees_of
-from crvnn_plugins.encoders.ordered_memory import OrderedMemory
+from crvnn_parts.encoders.ordered_memory import OrderedMemory
 
 WIDTH = 5
 

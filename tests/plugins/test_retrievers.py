@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core.testing import oracles, strategies
-from crvnn_plugins.retrievers.dense import AdhocDense, LogSpaceDense
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.retrievers.scan import LogSpace, linear_scan
-from crvnn_plugins.retrievers.windowed import Windowed
+from crvnn_parts.retrievers.dense import AdhocDense, LogSpaceDense
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.retrievers.scan import LogSpace, linear_scan
+from crvnn_parts.retrievers.windowed import Windowed
 
 with_and_without_kernels = pytest.mark.usefixtures("by")
 

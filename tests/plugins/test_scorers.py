@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from crvnn_core.testing.oracles import matrices
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.scorers import WindowScorer
 
 
 @pytest.mark.usefixtures("by")

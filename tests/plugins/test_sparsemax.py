@@ -9,7 +9,7 @@ from crvnn_core import assemble, read_spec
 from crvnn_core.kernels import without
 from crvnn_core.testing import strategies
 from crvnn_core.testing.oracles import matrices
-from crvnn_plugins.decisions.sparsemax import Sparsemax, sparsemax
+from crvnn_parts.decisions.sparsemax import Sparsemax, sparsemax
 
 
 def clipped(score, tau):

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core import Example
-from crvnn_core.training.data import Vocabulary
-from crvnn_plugins.substitution import WholeSequences
+from crvnn_core.model.batch import Vocabulary
+from crvnn_parts.substitution import WholeSequences
 
 SEQUENCES = st.lists(
     st.lists(st.sampled_from("abxy"), min_size=1, max_size=9).map(tuple), min_size=1, max_size=8

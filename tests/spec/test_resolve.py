@@ -18,7 +18,7 @@ from crvnn_core import (
     read_catalog,
 )
 from crvnn_core.spec import PartSpec, read_spec
-from crvnn_plugins.cells.gated import GatedCell
+from crvnn_parts.cells.gated import GatedCell
 from spec_problems import problems_of, the_problem_of
 
 

@@ -4,7 +4,7 @@ import torch
 
 from crvnn_core import Recursion, StatefulHalting
 from crvnn_core.testing.parts import PlainCell, PlainDecision, PlainHalting, PlainScorer, ScriptedDecision
-from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_parts.retrievers.interval import Adhoc
 
 RETRIEVERS = ("adhoc", "adhoc-dense", "log-space", "log-space-dense", "windowed")
 

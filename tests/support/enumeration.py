@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from crvnn_core import Encoding, Head, Model
-from crvnn_core.inference.model import Output, TokenVectors
 from crvnn_core.interfaces import Example
-from crvnn_core.training.data import collate
+from crvnn_core.model.batch import collate
+from crvnn_core.model.model import Output, TokenVectors
 
 WIDTH = 5
 

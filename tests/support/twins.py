@@ -11,8 +11,8 @@ from torch import Tensor
 from crvnn_core import assemble, read_spec
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.kernels import in_use, without
-from crvnn_plugins.native.intervals import CompiledIntervals
-from crvnn_plugins.retrievers.interval import Adhoc
+from crvnn_parts.native.intervals import CompiledIntervals
+from crvnn_parts.retrievers.interval import Adhoc
 
 needs_kernels = pytest.mark.skipif(
     not in_use(),

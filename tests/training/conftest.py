@@ -2,7 +2,7 @@
 
 import pytest
 
-from crvnn_core.inference.model import Model
+from crvnn_core.model.model import Model
 
 
 @pytest.fixture

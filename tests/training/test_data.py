@@ -10,16 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core import Example, InputError, Task, UnknownNameError
+from crvnn_core.model.batch import PADDING, UNKNOWN, Vocabulary, collate
 from crvnn_core.training import data
-from crvnn_core.training.data import (
-    PADDING,
-    UNKNOWN,
-    Vocabulary,
-    batches,
-    collate,
-    epoch_batches,
-    evenly_spaced,
-)
+from crvnn_core.training.data import batches, epoch_batches, evenly_spaced
 
 LETTERS = Vocabulary(["a", "b", "c"])
 

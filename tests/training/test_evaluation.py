@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from crvnn_core import CrvnnError, Example, InputError, Score
+from crvnn_core.model.batch import collate
 from crvnn_core.training import evaluation
-from crvnn_core.training.data import collate
 from crvnn_core.training.evaluation import evaluate
 from small import Letters, variant
 

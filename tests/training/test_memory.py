@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core import Example
-from crvnn_core.training.data import Vocabulary, collate, example_length
+from crvnn_core.model.batch import Vocabulary, collate
+from crvnn_core.training.data import example_length
 from crvnn_core.training.memory import out_of_memory, padded_size, within_budget
 
 LETTERS = Vocabulary(["a", "b", "c"])

@@ -9,11 +9,11 @@ from crvnn_core import Recursion
 from crvnn_core.engine.trace import Trace
 from crvnn_core.trees import Tree, tree_of
 from crvnn_core.trees.conflicts import conflict_steps, conflicts_told
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import Modulated
-from crvnn_plugins.haltings import Threshold
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.decisions.sigmoids import Modulated
+from crvnn_parts.haltings import Threshold
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.scorers import WindowScorer
 from small import Eager
 
 LETTERS = "abcdefgh"

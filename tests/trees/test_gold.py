@@ -7,12 +7,12 @@ import torch
 
 from crvnn_core import CrvnnError, Encoder, Encoding, Example, Task, Trained, train
 from crvnn_core.inference.inspection import inspect
-from crvnn_core.inference.model import Head, Model, TokenVectors
+from crvnn_core.model.batch import collate
+from crvnn_core.model.model import Head, Model, TokenVectors
 from crvnn_core.testing.parts import LetterTask
-from crvnn_core.training.data import collate
 from crvnn_core.trees import Tree
 from crvnn_core.trees.gold import TreeSource, gold_trees, without_structure
-from crvnn_plugins.objectives import GoldTrees
+from crvnn_parts.objectives import GoldTrees
 from small import variant
 
 GOLD = ("model.encoder=gold-tree", "training.steps=150", "training.evaluate_every=75")

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from crvnn_core.engine.recursion import Recursion
 from crvnn_core.host.component import Component
-from crvnn_core.inference.model import Head, Model, Output, TokenVectors
 from crvnn_core.interfaces import Example, Objective
+from crvnn_core.model.batch import Batch, collate
+from crvnn_core.model.model import Head, Model, Output, TokenVectors
 from crvnn_core.testing.common import WIDTH, build, finite, gradients_reach
 from crvnn_core.testing.parts import LetterTask, plain_parts
-from crvnn_core.training.data import Batch, collate
 
 
 def _setting(component: Component) -> tuple[Objective, Model, Batch, Sequence[Example]]:

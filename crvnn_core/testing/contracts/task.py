@@ -9,8 +9,8 @@ from torch import nn
 
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Example, Task
+from crvnn_core.model.batch import Vocabulary, collate
 from crvnn_core.testing.common import WIDTH, build, finite, gradients_reach, random
-from crvnn_core.training.data import Vocabulary, collate
 
 _SOME = 50
 

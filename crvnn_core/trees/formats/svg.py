@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from attrs import frozen
 
-from crvnn_core.palette import COLOURS
+from crvnn_core.display.palette import COLOURS
 from crvnn_core.trees.formats.escapes import visible
 from crvnn_core.trees.tree import Node, Tree
 

@@ -32,9 +32,9 @@ from crvnn_core import (
     read_spec,
     set_progress,
 )
-from crvnn_core.inference.model import Output
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.kernels import without
+from crvnn_core.model.model import Output
 from crvnn_tasks.listops.language import VOCABULARY
 
 #: Encoder settings that make a variant.

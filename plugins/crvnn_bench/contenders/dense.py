@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the name that torch's own documentation uses
 
 from crvnn_core import CrvnnError, Encoder, Encoding
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.decisions.sigmoids import GUARD, LINEAR_ABOVE, Modulated, Sigmoid, Stretched
-from crvnn_plugins.haltings import Never, Threshold
-from crvnn_plugins.retrievers.dense import AdhocDense
-from crvnn_plugins.retrievers.interval import Adhoc
-from crvnn_plugins.scorers import WindowScorer
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.decisions.sigmoids import GUARD, LINEAR_ABOVE, Modulated, Sigmoid, Stretched
+from crvnn_parts.haltings import Never, Threshold
+from crvnn_parts.retrievers.dense import AdhocDense
+from crvnn_parts.retrievers.interval import Adhoc
+from crvnn_parts.scorers import WindowScorer
 
 Part = TypeVar("Part")
 

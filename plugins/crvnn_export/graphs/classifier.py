@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.inference.model import Model
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.inference.trained import Trained
-from crvnn_core.training.data import PADDING, RESERVED, UNKNOWN, Batch, Tokens
+from crvnn_core.model.batch import PADDING, RESERVED, UNKNOWN, Batch, Tokens
+from crvnn_core.model.model import Model
 
 #: Batch size and length of the random inputs that a written file is tried on.
 SHAPES = ((2, 5), (1, 1), (1, 9), (3, 2), (4, 17), (6, 40))

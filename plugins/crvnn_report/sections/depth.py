@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from crvnn_core.palette import run_class
+from crvnn_core.display.palette import run_class
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.plot import Mark, Plot
 from crvnn_report.models import VariantModel

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 from markupsafe import Markup
 
-from crvnn_core.palette import run_class
+from crvnn_core.display.palette import run_class
 from crvnn_core.runs.records import Variant, groups
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.plot import HEIGHT, SLANTED_HEIGHT, Mark, Plot

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 from markupsafe import Markup
 
-from crvnn_core.palette import run_class
+from crvnn_core.display.palette import run_class
 from crvnn_report.charts.axis import Axis
 from crvnn_report.charts.plot import Mark, Plot
 from crvnn_report.curves import METRICS, Curve, Points, downsampled, smoothed

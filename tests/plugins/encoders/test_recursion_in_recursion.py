@@ -9,9 +9,9 @@ from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import BracketingCell, PlainEncoder, plain_parts
 from crvnn_core.trees import trees_of
-from crvnn_plugins.encoders.recursion_in_recursion import RecursionInRecursion
-from crvnn_plugins.encoders.sequences.lstm import LSTMEncoder
-from crvnn_plugins.encoders.sequences.universal_transformer import UniversalTransformer
+from crvnn_parts.encoders.recursion_in_recursion import RecursionInRecursion
+from crvnn_parts.encoders.sequences.lstm import LSTMEncoder
+from crvnn_parts.encoders.sequences.universal_transformer import UniversalTransformer
 
 WIDTH = 6
 LENGTHS = [10, 1, 3, 29, 4, 9]

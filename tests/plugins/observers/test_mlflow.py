@@ -3,7 +3,7 @@
 import pytest
 
 from crvnn_core import train
-from crvnn_plugins.observers.mlflow import MLflow
+from crvnn_parts.observers.mlflow import MLflow
 from small import variant
 from trackers import fake_mlflow
 

@@ -8,9 +8,9 @@ import types
 import pytest
 
 from crvnn_core import train as train_model
-from crvnn_core.progress import in_notebook
-from crvnn_plugins.observers import displays
-from crvnn_plugins.observers.progress import Progress
+from crvnn_core.display.progress import in_notebook
+from crvnn_parts.observers import displays
+from crvnn_parts.observers.progress import Progress
 from small import variant
 
 METRICS = {

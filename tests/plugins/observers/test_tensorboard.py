@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from crvnn_core import CrvnnError
-from crvnn_plugins.observers.tensorboard import TensorBoard
+from crvnn_parts.observers.tensorboard import TensorBoard
 
 METRICS = {"loss": 1.5, "accuracy": 0.25}
 

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from crvnn_core import CrvnnError, resume_training, train
-from crvnn_plugins.observers.mlflow import MLflow
-from crvnn_plugins.observers.wandb import WandB
+from crvnn_parts.observers.mlflow import MLflow
+from crvnn_parts.observers.wandb import WandB
 from small import catalog_with, variant
 from trackers import fake_mlflow, fake_wandb
 from training_runs import Killed, Killing

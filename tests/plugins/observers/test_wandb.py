@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from crvnn_core import train
-from crvnn_plugins.observers.wandb import WandB
+from crvnn_parts.observers.wandb import WandB
 from small import variant
 from trackers import fake_wandb
 

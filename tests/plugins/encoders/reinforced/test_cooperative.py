@@ -10,10 +10,10 @@ import torch
 from crvnn_core import train
 from crvnn_core.testing.parts import BracketingCell
 from crvnn_core.trees import trees_of
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.encoders.reinforced import cooperative
-from crvnn_plugins.encoders.reinforced.cooperative import Cooperative
-from crvnn_plugins.encoders.reinforced.merge_parser import compose
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.encoders.reinforced import cooperative
+from crvnn_parts.encoders.reinforced.cooperative import Cooperative
+from crvnn_parts.encoders.reinforced.merge_parser import compose
 from enumeration import WIDTH, assert_expected_gradients, model_with, outcomes, scripted
 from small import variant
 from training_runs import assert_same_run, stopped_after

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from crvnn_plugins.encoders.reinforced.node_store import NodeStore
+from crvnn_parts.encoders.reinforced.node_store import NodeStore
 
 
 def program(append, read, blocks):

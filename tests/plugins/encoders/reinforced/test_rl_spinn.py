@@ -8,9 +8,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from crvnn_core.testing.parts import BracketingCell
 from crvnn_core.trees import trees_of
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.encoders.reinforced import rl_spinn
-from crvnn_plugins.encoders.reinforced.rl_spinn import RLSPINN
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.encoders.reinforced import rl_spinn
+from crvnn_parts.encoders.reinforced.rl_spinn import RLSPINN
 from enumeration import WIDTH, assert_expected_gradients, model_with, outcomes, scripted
 
 LENGTHS = [5, 1, 7, 2, 4]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crvnn_plugins.encoders.reinforced.running_cost import SHARE, RunningCost
+from crvnn_parts.encoders.reinforced.running_cost import SHARE, RunningCost
 
 
 def test_the_first_batches_count_alike_and_later_ones_by_their_share():

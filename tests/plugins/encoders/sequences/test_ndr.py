@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 import small
-from crvnn_plugins.encoders.sequences.ndr import NDR, geometric_attention, scan_order
+from crvnn_parts.encoders.sequences.ndr import NDR, geometric_attention, scan_order
 from sequence_twins import slow_geometric
 
 

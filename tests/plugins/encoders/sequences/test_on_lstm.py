@@ -5,7 +5,7 @@ import torch
 
 from crvnn_core import CrvnnError, SpecError
 from crvnn_core.trees import trees_of
-from crvnn_plugins.encoders.sequences.on_lstm import ONLSTM
+from crvnn_parts.encoders.sequences.on_lstm import ONLSTM
 from sequence_twins import on_lstm_states
 from small import variant
 

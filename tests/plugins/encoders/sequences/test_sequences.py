@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from crvnn_plugins.encoders.sequences.lstm import LSTMEncoder, packed
-from crvnn_plugins.encoders.sequences.ndr import NDR
-from crvnn_plugins.encoders.sequences.on_lstm import ONLSTM
-from crvnn_plugins.encoders.sequences.transformer import TransformerEncoder, positions
-from crvnn_plugins.encoders.sequences.universal_transformer import UniversalTransformer
+from crvnn_parts.encoders.sequences.lstm import LSTMEncoder, packed
+from crvnn_parts.encoders.sequences.ndr import NDR
+from crvnn_parts.encoders.sequences.on_lstm import ONLSTM
+from crvnn_parts.encoders.sequences.transformer import TransformerEncoder, positions
+from crvnn_parts.encoders.sequences.universal_transformer import UniversalTransformer
 from sequence_twins import slow_lstm, slow_ndr, slow_on_lstm, slow_transformer, slow_universal_transformer
 
 WIDTH = 8

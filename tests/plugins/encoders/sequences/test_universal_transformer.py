@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import small
-from crvnn_plugins.encoders.sequences.universal_transformer import UniversalTransformer
+from crvnn_parts.encoders.sequences.universal_transformer import UniversalTransformer
 from sequence_twins import ponder
 
 LENGTHS = [5, 1, 3]

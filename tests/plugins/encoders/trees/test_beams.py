@@ -5,9 +5,9 @@ import torch
 
 from crvnn_core.testing.parts import BracketingCell, PlainCell
 from crvnn_core.trees import trees_of
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.encoders.trees.beam_tree import BeamTree
-from crvnn_plugins.encoders.trees.efficient_beam_tree import EfficientBeamTree
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.encoders.trees.beam_tree import BeamTree
+from crvnn_parts.encoders.trees.efficient_beam_tree import EfficientBeamTree
 from latent_trees import (
     all_merge_sequences,
     assert_same_vectors_and_gradients,

@@ -6,8 +6,8 @@ import torch
 from crvnn_core import InputError, set_progress
 from crvnn_core.testing.parts import BracketingCell, PlainCell
 from crvnn_core.trees import trees_of
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.encoders.trees.cyk import CYK
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.encoders.trees.cyk import CYK
 from latent_trees import (
     LinearCell,
     all_trees,

@@ -7,11 +7,11 @@ from crvnn_core import CrvnnError, InputError
 from crvnn_core.testing.parts import AddingCell, PlainCell
 from crvnn_core.trees import Tree
 from crvnn_core.trees.levels import levels_of
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.cells.gru import GRUCell
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.cells.rnn import RNNCell
-from crvnn_plugins.encoders.trees.gold_tree import GoldTree
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.cells.gru import GRUCell
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.cells.rnn import RNNCell
+from crvnn_parts.encoders.trees.gold_tree import GoldTree
 
 WIDTH = 6
 CELLS = [GatedCell, GRUCell, LSTMCell, RNNCell]

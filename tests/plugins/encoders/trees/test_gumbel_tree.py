@@ -7,10 +7,10 @@ import torch
 
 from crvnn_core.testing.parts import PlainCell
 from crvnn_core.trees import trees_of
-from crvnn_plugins.cells.gated import GatedCell
-from crvnn_plugins.cells.lstm import LSTMCell
-from crvnn_plugins.encoders.trees import gumbel_tree
-from crvnn_plugins.encoders.trees.gumbel_tree import GumbelTree
+from crvnn_parts.cells.gated import GatedCell
+from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.encoders.trees import gumbel_tree
+from crvnn_parts.encoders.trees.gumbel_tree import GumbelTree
 
 WIDTH = 5
 

@@ -1,0 +1,1 @@
+"""A complete model: vocabulary, batches, embedding, encoder, head and loss."""

@@ -1,0 +1,60 @@
+"""The binary Tree-LSTM."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from crvnn_core import Cell
+from crvnn_core.annotations import Bias, Probability, check_ranges
+from crvnn_parts.layers import linear
+
+
+class LSTMCell(Cell):
+    """A binary Tree-LSTM (Tai et al., 2015). The state is the concatenation of h and c.
+
+    The defaults are those of the CRvNN authors' code. Tree-LSTMs along gold trees, and that of Gumbel-Tree, are usually
+    trained with ``leaf = "tanh"``, ``forget_bias = 1`` and ``orthogonal = true``.
+
+    :param dropout: on the gates.
+    :param leaf: of an input x: ``gated`` for c = tanh(W x + b) and h = sigmoid(V x + d) tanh(c); ``tanh`` for
+        h = tanh(V x + d) and the same c.
+    :param forget_bias: initial bias of both forget gates.
+    :param orthogonal: initialise the weights of the composition as an orthogonal matrix, not Glorot-uniform.
+    """
+
+    @check_ranges
+    def __init__(
+        self,
+        width: int,
+        dropout: Probability = 0.0,
+        leaf: Literal["gated", "tanh"] = "gated",
+        forget_bias: Bias = 0.0,
+        orthogonal: bool = False,
+    ) -> None:
+        super().__init__(width, state_width=2 * width)
+        self.tanh_leaf = leaf == "tanh"
+        self.leaf_map = linear(width, 2 * width)
+        self.gates = linear(2 * width, 5 * width)
+        self.dropout = nn.Dropout(dropout)
+        if orthogonal:
+            nn.init.orthogonal_(self.gates.weight)
+        nn.init.constant_(self.gates.bias[: 2 * width], forget_bias)
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        output, memory = self.leaf_map(inputs).chunk(2, -1)
+        memory = torch.tanh(memory)
+        if self.tanh_leaf:
+            return torch.cat([torch.tanh(output), memory], -1)
+        return torch.cat([torch.sigmoid(output) * torch.tanh(memory), memory], -1)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        (left_h, left_c), (right_h, right_c) = left.chunk(2, -1), right.chunk(2, -1)
+        gates, new = self.dropout(self.gates(torch.cat([left_h, right_h], -1))).split(
+            [4 * self.width, self.width], -1
+        )
+        forget_left, forget_right, take, output = torch.sigmoid(gates).chunk(4, -1)
+        memory = forget_left * left_c + forget_right * right_c + take * torch.tanh(new)
+        return torch.cat([output * torch.tanh(memory), memory], -1)

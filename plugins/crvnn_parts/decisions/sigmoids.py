@@ -1,0 +1,235 @@
+"""Decisions that take a sigmoid of each score: plain, modulated by neighbours, tempered, noisy, hard, or stretched."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from crvnn_core import Decision, Neighbourhood, Scheduled
+from crvnn_core.annotations import Positive, Range, Weight, check_ranges
+from crvnn_core.kernels import operation
+from crvnn_parts.native import PARTS
+
+Modulation = Literal["none", "paper", "bounded"]
+Form = Literal["paper", "bounded", "reference"]
+LINEAR_ABOVE = 12.0  # the score above which exp(u) of the bounded form is linear, as in native/modulation.h
+GUARD = 4e-8  # what the published code adds to the sum of 4 terms, 1e-8 to each, as in native/modulation.h
+
+
+def relax(
+    scores: Tensor,
+    near: Neighbourhood,
+    eligible: Tensor,
+    exists: Tensor,
+    modulation: Modulation,
+    stretch: float = 0.0,
+) -> Tensor:
+    """A sigmoid, which neighbours may modulate; 0 where not eligible.
+
+    :param stretch: how far it is stretched beyond each end before it is clipped to [0, 1].
+    """
+    if modulation == "none":
+        return _stretched(torch.sigmoid(scores) * eligible, stretch)
+    if modulation not in ("paper", "bounded"):
+        raise ValueError(f"modulation must be 'none', 'paper' or 'bounded', not {modulation!r}")
+    return modulated(scores, near, eligible, exists, modulation, stretch)
+
+
+@operation(PARTS)
+def modulated(
+    scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor, form: Form, stretch: float
+) -> Tensor:
+    """A modulated sigmoid in one of its forms (docs/explanation/presets.md), stretched and clipped."""
+    if form == "paper":
+        rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
+        return _stretched(torch.softmax(torch.stack(rivals, -1), -1)[..., 1] * eligible, stretch)
+    if form == "bounded":
+        scores = _bounded(scores).masked_fill(~eligible, -math.inf)
+        top = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
+        return _stretched(_among_neighbours(scores, near, top, torch.exp(-top)), stretch)
+    # The guard is relative to the maximum, for which START, END and what is gone count too in the published code.
+    top = scores.masked_fill(~(eligible | (exists > 0)), 0).amax(1, keepdim=True).clamp(min=0)
+    highest = top.detach()
+    others = torch.exp(-highest) + GUARD * torch.exp(top - highest)
+    scores = scores.masked_fill(~eligible, -math.inf)
+    return _stretched(_among_neighbours(scores, near, highest, others), stretch)
+
+
+def _among_neighbours(scores: Tensor, near: Neighbourhood, highest: Tensor, others: Tensor) -> Tensor:
+    """exp(u) / (exp(u) + left(exp(u)) + right(exp(u)) + others), where exp(-highest) was multiplied to each term."""
+    strength = torch.exp(scores - highest)
+    left, _, right = near.window(strength, 1)
+    rivals = left + right + others
+    total = strength + rivals
+    # The same twice: where c is close to 1, the derivative of the first is the difference of two numbers close to 1.
+    return torch.where(strength < rivals, strength / total, 1 - rivals / total)
+
+
+def _stretched(soft: Tensor, stretch: float) -> Tensor:
+    return ((1 + 2 * stretch) * soft - stretch).clamp(0, 1) if stretch else soft  # 0 stays 0
+
+
+def _bounded(scores: Tensor) -> Tensor:
+    """The log of exp(u) continued along its tangent above ``LINEAR_ABOVE``; docs/explanation/presets.md says why."""
+    above = (scores - LINEAR_ABOVE).clamp(min=0)
+    return torch.where(scores > LINEAR_ABOVE, LINEAR_ABOVE + torch.log1p(above), scores)
+
+
+class Sigmoid(Decision):
+    """Each position decides for itself."""
+
+    gradient_vanishes = True
+    can_saturate = False
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        return relax(scores, near, eligible, exists, "none")
+
+
+class Modulated(Decision):
+    """A sigmoid in which a position gives way to neighbours that score higher.
+
+    :param form: exp(left(u)) as in the ``paper``'s text; left(exp(u)) with the guards of the published code, as the
+        ``reference``; or left(exp(u)) without them, ``bounded``: exp(u) is linear above a score of 12.
+    """
+
+    gradient_vanishes = True
+    can_saturate = False
+    excludes_conflicts = True
+
+    def __init__(self, form: Form = "paper") -> None:
+        super().__init__()
+        if form not in get_args(Form):
+            raise ValueError(f"form must be 'paper', 'bounded' or 'reference', not {form!r}")
+        self.form = form
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        return modulated(scores, near, eligible, exists, self.form, 0.0)
+
+
+class _MaybeModulated(Decision):
+    """Excludes conflicts if neighbours hold each other back: then c_i + c_j is at most 1."""
+
+    modulation: Modulation
+
+    @property
+    def excludes_conflicts(self) -> bool:  # type: ignore[override]
+        return self.modulation != "none"
+
+
+class Tempered(_MaybeModulated, Scheduled):
+    """Scores divided by a temperature that goes from ``start`` to ``end`` while training progresses.
+
+    :param start: temperature at the beginning of training.
+    :param end: final temperature: at the end of training, and afterwards.
+    :param schedule: how it gets from one to the other.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    gradient_vanishes = True
+    can_saturate = False
+    live_settings = ("end", "modulation")
+
+    @check_ranges
+    def __init__(
+        self,
+        start: Positive = 1.0,
+        end: Positive = 0.5,
+        schedule: Literal["linear", "exponential"] = "exponential",
+        modulation: Modulation = "paper",
+    ) -> None:
+        super().__init__()
+        if schedule not in ("linear", "exponential"):
+            raise ValueError(f"schedule must be 'linear' or 'exponential', not {schedule!r}")
+        self.start, self.end, self.schedule, self.modulation = start, end, schedule, modulation
+        self.add_progress()
+
+    @property
+    def temperature(self) -> Tensor:
+        """The temperature at the present point of training."""
+        if self.schedule == "linear":
+            return self.start + (self.end - self.start) * self.progress
+        return self.start * torch.exp(math.log(self.end / self.start) * self.progress)
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        return relax(scores / self.temperature.to(scores.dtype), near, eligible, exists, self.modulation)
+
+
+class GumbelSigmoid(_MaybeModulated):
+    """Adds logistic noise (the difference of two Gumbel variables) to the scores in training, none afterwards.
+
+    :param temperature: by which scores and noise are divided.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    gradient_vanishes = True
+    can_saturate = False
+
+    @check_ranges
+    def __init__(self, temperature: Positive = 1.0, modulation: Modulation = "paper") -> None:
+        super().__init__()
+        self.temperature, self.modulation = temperature, modulation
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        if self.training:
+            scores = scores + logistic_noise(scores)
+        return relax(scores / self.temperature, near, eligible, exists, self.modulation)
+
+
+class StraightThrough(Decision):
+    """Zero or one going forward; the gradient of the soft decision going backward.
+
+    :param threshold: from which soft probability on a position is composed.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    """
+
+    @check_ranges
+    def __init__(
+        self, threshold: Annotated[float, Range(gt=0, lt=1)] = 0.5, modulation: Modulation = "paper"
+    ) -> None:
+        super().__init__()
+        self.threshold, self.modulation = threshold, modulation
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        soft = relax(scores, near, eligible, exists, self.modulation)
+        hard = (soft >= self.threshold).to(soft.dtype)
+        return hard + (soft - soft.detach()) * eligible
+
+    def likelihood(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        return relax(scores, near, eligible, exists, self.modulation)
+
+
+class Stretched(_MaybeModulated):
+    """A sigmoid stretched beyond [0, 1] and clipped: decisions become exact where the model is sure.
+
+    With noise it is the hard concrete distribution (Louizos et al., 2018): what must hold against noise becomes sure.
+
+    :param stretch: how far the sigmoid reaches beyond 0 and 1 before it is clipped.
+    :param modulation: whether neighbours hold each other back, and in which form.
+    :param noise: by which logistic noise on the scores is multiplied in training; 0 for none.
+    """
+
+    gradient_vanishes = True
+    live_settings = ("stretch", "modulation")
+
+    @check_ranges
+    def __init__(
+        self, stretch: Positive = 0.1, modulation: Modulation = "paper", noise: Weight = 0.0
+    ) -> None:
+        super().__init__()
+        self.stretch, self.modulation, self.noise = stretch, modulation, noise
+
+    def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        if self.training and self.noise:
+            scores = scores + self.noise * logistic_noise(scores)
+        return relax(scores, near, eligible, exists, self.modulation, self.stretch)
+
+    def likelihood(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
+        return relax(scores, near, eligible, exists, self.modulation)
+
+
+def logistic_noise(scores: Tensor) -> Tensor:
+    """The difference of two Gumbel variables, for each score."""
+    return torch.logit(torch.rand_like(scores).clamp(1e-6, 1 - 1e-6))

@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from crvnn_core.annotations import FilePath, Range, check_ranges
-from crvnn_core.deprecation import find_former_modules
 from crvnn_core.errors import (
     ContractError,
     CrvnnError,
@@ -104,8 +103,6 @@ _LAZY = {
     "trees.evaluation": ("TreeScores", "score_trees"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-
-find_former_modules()
 
 __all__ = [
     "SLOTS",

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-
-from crvnn_core.deprecation import Renamed, adopt_renamed
-from crvnn_core.errors import ContractError
 
 
 class Neighbourhood(ABC):
@@ -104,21 +100,11 @@ class Decision(Part):
     #: step: a conflict, in which what the left one carried is lost.
     excludes_conflicts: bool = False
 
-    fades, settles = Renamed("gradient_vanishes"), Renamed("can_saturate")
-
     if TYPE_CHECKING:
 
         def __call__(
             self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor
         ) -> Tensor: ...
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        adopt_renamed(cls)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._expect_four_arguments()
 
     @abstractmethod
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
@@ -134,19 +120,6 @@ class Decision(Part):
         Define it where c saturates at 0 or 1 and its gradient vanishes: give c before that.
         """
         return self(scores, near, eligible, exists)
-
-    def _expect_four_arguments(self) -> None:
-        """Raise ``ContractError`` for a ``forward`` written before decisions were given ``exists``."""
-        signature = inspect.signature(self.forward)
-        try:
-            signature.bind("scores", "near", "eligible", "exists")
-        except TypeError:
-            raise ContractError(
-                f"decision {type(self).__name__} defines forward{signature}, but decisions are called with four "
-                "arguments: change it to forward(self, scores, near, eligible, exists), where exists [B, n] is the "
-                "probability that a position still exists, 0 under padding",
-                "decision",
-            ) from None
 
 
 class Cell(Part):
@@ -186,12 +159,6 @@ class Halting(Part):
     #: Whether it reads ``vectors``. One that does not is called before they are computed, and in the last step
     #: only those of last tokens are.
     needs_vectors: bool = True
-
-    looks = Renamed("needs_vectors")
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        adopt_renamed(cls)
 
     if TYPE_CHECKING:
 

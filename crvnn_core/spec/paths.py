@@ -109,22 +109,7 @@ def absolute(value: Any, origin: Origin) -> Any:
         path = Path(value).expanduser()
     except RuntimeError as error:  # nobody is called so
         raise ValueError(f"{value!r}: {error}") from None
-    return type(value)(os.path.abspath(path if path.is_absolute() else _start(path, origin) / path))
-
-
-def _start(path: Path, origin: Origin) -> Path:
-    """The directory that a relative path starts from."""
-    assert origin.directory is not None
-    if (origin.directory / path).exists():
-        return origin.directory
-    if origin.packaged:
-        return Path()  # the package has no such file: it is the user's data
-    if path.exists():
-        message = (
-            f"{origin.label}: '{path}' is not in {origin.directory}, and is taken from the working directory. "
-            "This is deprecated: a path in a spec is relative to the spec. "
-            f"Write '{os.path.relpath(path, origin.directory)}'."
-        )
-        warnings.warn(CrvnnWarning(message), stacklevel=2)
-        return Path()
-    return origin.directory
+    start = origin.directory
+    if origin.packaged and not (start / path).exists():
+        start = Path()  # the package has no such file: it is the user's data
+    return type(value)(os.path.abspath(start / path))

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from crvnn_core import ContractError, Decision, set_progress
+from crvnn_core import set_progress
 from crvnn_core.kernels import without
 from crvnn_core.testing.oracles import matrices
 from crvnn_parts.decisions.sigmoids import (
@@ -196,26 +196,6 @@ def test_a_stretched_decision_is_exactly_zero_or_one_where_it_is_sure():
     assert sure[0, 2] == 0
     expected = (1.2 * torch.sigmoid(SCORES) - 0.1).clamp(0, 1) * ELIGIBLE
     torch.testing.assert_close(decision(SCORES, NEAR, ELIGIBLE, EXISTS), expected)
-
-
-def test_a_decision_written_for_three_arguments_is_told_to_take_exists():
-    class Old(Decision):
-        def forward(self, scores, near, eligible):
-            return torch.sigmoid(scores) * eligible
-
-    with pytest.raises(
-        ContractError, match=r"decision Old defines forward\(scores, near, eligible\)"
-    ) as caught:
-        Old()
-    assert "change it to forward(self, scores, near, eligible, exists)" in str(caught.value)
-
-
-def test_a_decision_may_take_its_arguments_as_it_likes():
-    class Loose(Decision):
-        def forward(self, scores, *rest):
-            return torch.sigmoid(scores) * rest[1]
-
-    torch.testing.assert_close(Loose()(SCORES, NEAR, ELIGIBLE, EXISTS), torch.sigmoid(SCORES) * ELIGIBLE)
 
 
 @pytest.mark.parametrize(

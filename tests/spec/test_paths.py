@@ -83,12 +83,10 @@ def test_absolute_paths_addresses_and_the_home_directory_stay_what_they_are(cata
         assert spec.training.start == found
 
 
-def test_a_path_in_the_working_directory_only_still_works_and_says_what_to_write(catalog, home):
+def test_a_path_in_a_spec_is_never_taken_from_the_working_directory(catalog, home):
     (home / "mine" / "rows.csv").rename("rows.csv")
-    with pytest.warns(CrvnnWarning, match=r"my\.toml: 'rows\.csv' is not in .*deprecated") as caught:
-        spec = read_spec(catalog, home / "mine" / "my.toml")
-    assert spec.task.params["train"] == str(home / "elsewhere" / "rows.csv")
-    assert f"Write '{Path('../elsewhere/rows.csv')}'." in str(caught[0].message)
+    spec = read_spec(catalog, home / "mine" / "my.toml")
+    assert spec.task.params["train"] == str(home / "mine" / "rows.csv")
 
 
 def test_a_written_spec_means_the_same_in_every_directory(catalog, home, monkeypatch):

@@ -11,12 +11,11 @@ from torch.nn.functional import pad
 from crvnn_core.annotations import CountOrZero, Range, Weight, check_ranges
 from crvnn_core.engine.checkpointing import checkpointed
 from crvnn_core.engine.checks import checked_halting, checked_lengths, expect_neighbourhood, expect_shape
-from crvnn_core.engine.hard import encode_hard
+from crvnn_core.engine.hard import encode_along, encode_hard, encode_sampled
 from crvnn_core.engine.neighbourhoods import CachedNeighbourhood, adjacent, nearest_present
 from crvnn_core.engine.operations import blend, transition
 from crvnn_core.engine.shortcuts import ActiveSequences
 from crvnn_core.engine.state import State
-from crvnn_core.engine.supervision import encode_along, encode_sampled
 from crvnn_core.engine.trace import Recorder
 from crvnn_core.engine.traceable import TraceableHard, TraceableRecursion, TraceableSoft, uncompiled
 from crvnn_core.errors import CrvnnError

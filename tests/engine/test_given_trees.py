@@ -175,7 +175,7 @@ def test_cohesion_that_is_the_same_everywhere_changes_nothing(batch):
 )
 def test_cohesion_without_a_whole_number_for_each_token_is_refused(batch, wrong):
     _, inputs, mask = batch
-    with pytest.raises(InputError, match=r"cohesion must be whole numbers \(torch.long\) \[4, 7\]"):
+    with pytest.raises(InputError, match=r"cohesion must be integers \(torch.long\) \[4, 7\]"):
         engine_of().sample(inputs, mask, 1.0, wrong)
 
 
@@ -248,7 +248,7 @@ def test_a_likelihood_of_another_shape_names_the_decision(batch):
 
 def test_levels_of_another_shape_are_refused(batch):
     _, inputs, mask = batch
-    with pytest.raises(InputError, match="levels must be whole numbers"):
+    with pytest.raises(InputError, match="levels must be integers"):
         engine_of()(inputs, mask, levels=torch.zeros(2, 2))
 
 

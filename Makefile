@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "crvnn needs Python 3.11 or later; try 'make PYTHON=python3.11 $(MAKECMDGOALS)'" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@$(BIN)/crvnn native --build || echo "(Kernels are optional: everything works without them.)"
+	@$(BIN)/crvnn doctor --build || echo "(Kernels are optional: everything works without them.)"
 	@touch $@
 
 setup-locked:  ## the same with the exact files of requirements.lock (Linux, x86-64, CPython 3.11)
@@ -26,7 +26,7 @@ setup-locked:  ## the same with the exact files of requirements.lock (Linux, x86
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/crvnn native --build || echo "(Kernels are optional: everything works without them.)"
+	@$(BIN)/crvnn doctor --build || echo "(Kernels are optional: everything works without them.)"
 	@touch $(READY)
 
 lock: $(READY)  ## write requirements.lock and the list of licences from what is installed in .venv

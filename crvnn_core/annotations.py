@@ -1,6 +1,6 @@
 """Annotations of parameters that say more than their type: paths, and the range of a number.
 
-A plug-in writes them in the signature of its component. Specs are checked against them; ``crvnn describe`` shows them::
+A plug-in writes them in the signature of its component. Specs are checked against them; ``crvnn list`` shows them::
 
     @check_ranges
     def __init__(self, path: FilePath, dropout: Probability = 0.1, depth: Annotated[int, Range(ge=2)] = 8) -> None:

@@ -25,8 +25,8 @@ from crvnn_core.annotations import Range
 from crvnn_core.cli import main as command_line
 from crvnn_core.cli.session import Session
 from crvnn_core.host import hooks
-from crvnn_core.host.description import describe
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH
+from crvnn_core.spec.description import describe
 from crvnn_core.spec.schema import ModelSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.stages import SHARED_SETTINGS
 from crvnn_core.spec.values import FIELD_KINDS
@@ -119,7 +119,7 @@ def _components() -> Iterator[str]:
     yield "# Components"
     yield (
         "Everything that comes with crvnn. `crvnn list` shows what is installed where you are, and "
-        "`crvnn describe SLOT NAME` says of a plug-in's component what this page says of these."
+        "`crvnn list SLOT NAME` says of a plug-in's component what this page says of these."
     )
     for slot in SLOTS:
         yield f"## {slot}"
@@ -205,8 +205,8 @@ _EXTRA = [
 
 def _layers() -> Iterator[str]:
     yield (
-        "A spec is a TOML file. `crvnn specs` lists those that come with a package and are used by name; a file of "
-        "that name in the working directory takes precedence, with a warning."
+        "A spec is a TOML file. `crvnn list specs` lists those that come with a package and are used by name; a file "
+        "of that name in the working directory takes precedence, with a warning."
     )
     yield "It is laid over others; the upper layer wins, key by key. From the bottom up:"
     yield "\n".join(

@@ -58,7 +58,7 @@ def by(request):
     """
     if request.param == "kernels":
         if not in_use():
-            pytest.skip("the native kernels are not built ('crvnn native --build')")
+            pytest.skip("the native kernels are not built ('crvnn doctor --build')")
         yield
     else:
         with without():

@@ -8,7 +8,7 @@ import pytest
 
 from crvnn_core import Component, Range, check_ranges, create_plugin_manager, read_catalog
 from crvnn_core.annotations import Count, FilePath, Probability, bare, ranges
-from crvnn_core.host.description import describe
+from crvnn_core.spec.description import describe
 from crvnn_core.spec.reader import settings_of
 from crvnn_core.spec.values import check_value
 from crvnn_core.spec.values import describe as describe_kind

@@ -150,7 +150,7 @@ def test_a_block_under_a_file_comment_is_written_and_not_run(tmp_path):
 
 
 def test_a_throwaway_environment_installs_a_package_for_itself_alone(tmp_path):
-    page = "```console\ncrvnn new halting soon\npip install -q -e soon\ncrvnn describe halting soon\n```\n"
+    page = "```console\ncrvnn new halting soon\npip install -q -e soon\ncrvnn list halting soon\n```\n"
     done = run_page(page, "page", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "from soon 0.1.0" in done.stdout

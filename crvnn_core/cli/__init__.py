@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from crvnn_core.cli.session import Session, ending_in_order, plugin_option
 from crvnn_core.display.tables import CONTROL
@@ -25,81 +26,71 @@ from crvnn_core.errors import (
 from crvnn_core.host.component import LazyCommand
 from crvnn_core.host.slots import SLOTS
 
+#: The headings of the help, in their order; plug-ins may name others for their commands.
+GROUPS = ("Compose", "Train", "Look", "Share and measure")
+_OTHERS = "Others"  # commands of plug-ins that name no group
 _COMMANDS = {
     command.name: command
     for command in (
         LazyCommand(
+            "list",
+            "crvnn_core.cli.catalog:list_command",
+            summary="List what is installed, or describe one thing.",
+            group="Compose",
+        ),
+        LazyCommand(
             "assemble",
             "crvnn_core.cli.assemble:assemble_command",
             summary="Build the model of a spec, try it, and show what it costs.",
-        ),
-        LazyCommand(
-            "check", "crvnn_core.cli.check:check_command", summary="Run the contract of a component."
-        ),
-        LazyCommand(
-            "compare",
-            "crvnn_core.cli.compare:compare_command",
-            summary="Compare the results of runs, with tests of significance.",
-        ),
-        LazyCommand(
-            "completion",
-            "crvnn_core.cli.installation.completion:completion_command",
-            summary="Print what lets a shell complete commands and names.",
-        ),
-        LazyCommand(
-            "describe",
-            "crvnn_core.cli.catalog:describe_command",
-            summary="Describe a component, preset, spec or trained model.",
-        ),
-        LazyCommand(
-            "doctor",
-            "crvnn_core.cli.installation.doctor:doctor_command",
-            summary="Check the installation, and say what to do.",
-        ),
-        LazyCommand(
-            "eval",
-            "crvnn_core.cli.evaluation:eval_command",
-            summary="Measure the accuracy of a model on a split or a file.",
-        ),
-        LazyCommand(
-            "list",
-            "crvnn_core.cli.catalog:list_command",
-            summary="List the installed components, presets, specs and models.",
-        ),
-        LazyCommand(
-            "native",
-            "crvnn_core.cli.installation.native:native_command",
-            summary="Say whether compiled kernels are in use, or build them.",
+            group="Compose",
         ),
         LazyCommand(
             "new",
             "crvnn_core.cli.new:new_command",
             summary="Create a package with a component to start from.",
+            group="Compose",
         ),
         LazyCommand(
-            "parse",
-            "crvnn_core.cli.parse:parse_command",
-            summary="Show the tree along which a model composes a text.",
-        ),
-        LazyCommand(
-            "predict",
-            "crvnn_core.cli.predict:predict_command",
-            summary="Ask a model for labels, probabilities and trees.",
-        ),
-        LazyCommand(
-            "specs",
-            "crvnn_core.cli.catalog:specs_command",
-            summary="List the specs that can be trained by name.",
+            "check",
+            "crvnn_core.cli.check:check_command",
+            summary="Run the contract of a component.",
+            group="Compose",
         ),
         LazyCommand(
             "train",
             "crvnn_core.cli.train:train_command",
             summary="Train what a spec describes, into a run directory.",
+            group="Train",
+        ),
+        LazyCommand(
+            "eval",
+            "crvnn_core.cli.evaluation:eval_command",
+            summary="Measure the accuracy of a model on a split or a file.",
+            group="Train",
+        ),
+        LazyCommand(
+            "predict",
+            "crvnn_core.cli.predict:predict_command",
+            summary="Predict labels, probabilities and trees of texts.",
+            group="Look",
         ),
         LazyCommand(
             "trees",
             "crvnn_core.cli.trees:trees_command",
             summary="Score the trees of a model against gold trees.",
+            group="Look",
+        ),
+        LazyCommand(
+            "compare",
+            "crvnn_core.cli.compare:compare_command",
+            summary="Compare the results of runs, with tests of significance.",
+            group="Look",
+        ),
+        LazyCommand(
+            "doctor",
+            "crvnn_core.cli.doctor:doctor_command",
+            summary="Check the installation, and compile the kernels.",
+            group="Share and measure",
         ),
     )
 }
@@ -117,11 +108,18 @@ class CrvnnGroup(click.Group):
         return ctx.ensure_object(Session).command(name, _COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands with their summaries, without importing those that can be imported later."""
-        found = {**_COMMANDS, **ctx.ensure_object(Session).commands(_COMMANDS)}
-        shown = [name for name in sorted(found) if not getattr(found[name], "hidden", False)]
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary(found[name])) for name in shown])
+        """List the commands in groups, with their summaries, without importing those that can be imported later."""
+        groups: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
+        found = {**_COMMANDS, **dict(sorted(ctx.ensure_object(Session).commands(_COMMANDS).items()))}
+        for name, command in found.items():
+            if isinstance(command, LazyCommand):
+                groups.setdefault(command.group or _OTHERS, []).append((name, command.summary))
+            elif not command.hidden:
+                groups.setdefault(_OTHERS, []).append((name, command.get_short_help_str(limit=80)))
+        width = max(map(len, found))
+        for group, rows in groups.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -184,11 +182,6 @@ def _complain(message: str) -> None:
     click.echo(f"crvnn: {message}".translate(CONTROL), err=True)
 
 
-def summary(command: click.Command | LazyCommand) -> str:
-    """One line about a command."""
-    return command.summary if isinstance(command, LazyCommand) else command.get_short_help_str(limit=80)
-
-
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any
 ) -> None:
@@ -197,17 +190,24 @@ def _show_warning(
     click.echo(text or warnings.formatwarning(message, category, filename, lineno), err=True, nl=False)
 
 
+def _print_completion(ctx: click.Context, parameter: click.Parameter, shell: str | None) -> None:
+    maker = get_completion_class(shell) if shell else None
+    if maker is not None:
+        click.echo(maker(ctx.command, {}, "crvnn", "_CRVNN_COMPLETE").source())
+        ctx.exit()
+
+
 _HELP = f"""Recursive networks with soft trees, from swappable parts.
 
 A SLOT is the kind of a component: {", ".join(SLOTS[:-1])} or {SLOTS[-1]}.
 
 \b
 Examples:
-  crvnn demo                                   train a small model and ask it
-  crvnn list                                   see every installed component
-  crvnn specs                                  see what is ready to be trained
+  crvnn demo                                   train a small model and try it
+  crvnn list                                   see what is installed
+  crvnn list specs                             see what is ready to be trained
   crvnn train listops-laptop                   train a variant and keep it
-  crvnn predict listops "[MAX 2 9 4 ]"         ask a trained one
+  crvnn predict listops "[MAX 2 9 4 ]"         use a trained one
   crvnn assemble --cell lstm --decision sigmoid
   crvnn --plugin my_cell.py check cell my-cell
 """
@@ -215,6 +215,14 @@ Examples:
 
 @click.group(cls=CrvnnGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @plugin_option
+@click.option(
+    "--completion",
+    type=click.Choice(("bash", "zsh", "fish")),
+    expose_value=False,
+    is_eager=True,
+    callback=_print_completion,
+    help="Print what lets the shell complete commands and names, for its startup file.",
+)
 @click.version_option(package_name="crvnn")
 def main() -> None:
     """The command ``crvnn``."""

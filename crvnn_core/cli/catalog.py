@@ -1,13 +1,16 @@
-"""``crvnn list``, ``crvnn specs`` and ``crvnn describe``."""
+"""``crvnn list``: what is installed, in tables and one by one."""
 
 from __future__ import annotations
 
+import json
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from crvnn_core.cli.names import IN_SLOT, SLOT, SPEC_NAME, as_slot
+from crvnn_core.cli.names import IN_SLOT, KINDS, SLOT_OR_KIND, as_slot
 from crvnn_core.cli.session import (
     Session,
     json_option,
@@ -17,123 +20,168 @@ from crvnn_core.cli.session import (
     print_table,
 )
 
-#: What can be listed and described besides the components of a slot.
-_OTHERS = ("preset", "spec", "model")
+if TYPE_CHECKING:
+    from crvnn_core.host.attribution import Source
+    from crvnn_core.host.catalog import Catalog
+
+_R = TypeVar("_R")
 
 
 @click.command("list")
 @click.argument(
-    "slot", type=SLOT, required=False, callback=lambda ctx, parameter, value: as_slot(value, *_OTHERS)
+    "slot",
+    metavar="[WHAT]",
+    type=SLOT_OR_KIND,
+    required=False,
+    callback=lambda ctx, parameter, value: as_slot(value, *KINDS),
+)
+@click.argument("name", type=IN_SLOT, required=False)
+@click.option(
+    "--copy",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Copy the spec NAME to DIR, with the files it needs, to change it.",
 )
 @json_option
 @plugin_option
 @pass_session
-def list_command(session: Session, slot: str | None, as_json: bool) -> None:
-    """List what is installed, of one SLOT or of all, and its package.
+def list_command(
+    session: Session, slot: str | None, name: str | None, copy: Path | None, as_json: bool
+) -> None:
+    """List what is installed; with WHAT, of one kind; with a NAME, describe that one.
 
-    Instead of a SLOT: presets, specs or models (the trained models).
+    WHAT is a slot (cells, retrievers, ...), presets, specs or models (the trained ones). A component is described with
+    its parameters and its contract, a spec or a preset with its text, a model with its card.
+
+    A spec's data is read from the working directory; 'crvnn data get' downloads it.
 
     \b
     Examples:
+      crvnn list
       crvnn list cells
-      crvnn list models
+      crvnn list cell gated
+      crvnn list specs
+      crvnn list spec from-file --copy .
     """
-    catalog = session.catalog
-    offers = [o for s, found in catalog.components.items() if slot in (None, s) for o in found.values()]
-    rows = [(o.slot, o.component.name, o.component.summary, str(o.source)) for o in offers]
-    others: dict[str, dict[str, Any]] = {
+    if copy is not None and (slot != "spec" or name is None):
+        raise click.UsageError("--copy is for a spec: crvnn list spec NAME --copy DIR.")
+    if slot is None or name is None:
+        _list(session.catalog, slot, as_json)
+        return
+    facts = _KINDS[slot](session.catalog, name) if slot in KINDS else _component(session.catalog, slot, name)
+    if copy is not None:
+        from crvnn_core.spec.paths import copy_spec
+
+        facts["copied"] = [str(path) for path in copy_spec(Path(facts["path"]), copy)]
+    if as_json:
+        print_json(facts)
+    elif copy is not None:
+        click.echo("\n".join(f"wrote {path}" for path in facts["copied"]))
+    elif slot in KINDS:
+        _show_record(facts)
+    else:
+        _show_component(facts)
+
+
+def _list(catalog: Catalog, slot: str | None, as_json: bool) -> None:
+    """A table of one kind or of all; specs by themselves have their data and duration too."""
+    components = {
+        slot: {name: (offer.component, offer.source) for name, offer in offers.items()}
+        for slot, offers in catalog.components.items()
+    }
+    kinds: dict[str, Mapping[str, tuple[Any, Source]]] = {
+        **components,
         "preset": catalog.presets,
         "spec": catalog.specs,
         "model": catalog.models,
     }
-    for what, records in others.items():
-        if slot in (None, what):
-            rows += [(what, name, record.summary, str(source)) for name, (record, source) in records.items()]
+    keys = ["name", "summary", *(["data", "duration", "path"] if slot == "spec" else [])]
+    rows: list[dict[str, str]] = [
+        {"slot": kind, **{key: getattr(record, key) for key in keys}, "package": str(source)}
+        for kind, records in kinds.items()
+        if slot in (None, kind)
+        for record, source in records.values()
+    ]
     if as_json:
         broken = [
             {"plugin": b.source.plugin, "package": str(b.source), "reason": b.reason} for b in catalog.broken
         ]
-        keys = ("slot", "name", "summary", "package")
-        print_json({"components": [dict(zip(keys, row, strict=True)) for row in rows], "broken": broken})
-    else:
-        print_table(("slot", "name", "what it is", "from"), rows)
-
-
-@click.command("specs")
-@click.argument("name", type=SPEC_NAME, required=False)
-@click.option(
-    "--copy", type=click.Path(path_type=Path), metavar="DIR", help="Copy the spec NAME to DIR, to change it."
-)
-@json_option
-@plugin_option
-@pass_session
-def specs_command(session: Session, name: str | None, copy: Path | None, as_json: bool) -> None:
-    """List the specs that can be trained by name: what, with which data, how long.
-
-    A spec's data is read from the working directory; 'crvnn data get' downloads
-    it. With a NAME, the spec is printed or copied, with the files it needs.
-
-    \b
-    Examples:
-      crvnn specs
-      crvnn specs from-file --copy .
-      crvnn train from-file
-    """
-    from crvnn_core.host.description import describe_spec
-    from crvnn_core.spec.paths import copy_spec
-
-    if name is None:
-        if copy is not None:
-            raise click.UsageError("--copy needs the NAME of a spec.")
-        _list_specs(session, as_json)
+        print_json({"components": rows, "broken": broken})
         return
-    facts = describe_spec(session.catalog, name)
-    copied = [str(path) for path in copy_spec(Path(facts["path"]), copy)] if copy is not None else []
-    if as_json:
-        print_json(facts | {"copied": copied})
-    elif copied:
-        click.echo("\n".join(f"wrote {path}" for path in copied))
-    else:
-        click.echo(facts["text"].rstrip("\n"))
+    columns = {"slot": "slot", "name": "name", "summary": "what it is", "package": "from"}
+    if slot == "spec":
+        columns = {"name": "name", "summary": "what it trains", "data": "data", "duration": "time"}
+    print_table(list(columns.values()), [[row[key] or "none" for key in columns] for row in rows])
 
 
-def _list_specs(session: Session, as_json: bool) -> None:
-    found = session.catalog.specs.values()
-    if as_json:
-        keys = ("name", "summary", "data", "duration", "path")
-        print_json([{key: getattr(spec, key) for key in keys} | {"package": str(s)} for spec, s in found])
-        return
-    rows = [(spec.name, spec.summary, spec.data or "none", spec.duration) for spec, _ in found]
-    print_table(("name", "what it trains", "data", "time"), rows)
+def _component(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
+    from crvnn_core.host.slots import find_slot
+    from crvnn_core.spec.description import describe
+    from crvnn_core.testing import promise
+
+    contract = [promise(check) for check in find_slot(slot).load_checks()]
+    return {**describe(catalog, slot, name), "contract": contract}
 
 
-@click.command("describe")
-@click.argument("slot", type=SLOT, callback=lambda ctx, parameter, value: as_slot(value, *_OTHERS))
-@click.argument("name", type=IN_SLOT)
-@json_option
-@plugin_option
-@pass_session
-def describe_command(session: Session, slot: str, name: str, as_json: bool) -> None:
-    """Describe the component NAME of a SLOT: its parameters and its contract.
+def _preset(catalog: Catalog, name: str) -> dict[str, Any]:
+    import tomli_w
 
-    Instead of a SLOT: preset, spec or model (a trained model).
+    preset = catalog.preset(name)
+    return {
+        "kind": "preset",
+        "name": name,
+        "summary": preset.summary,
+        "package": str(catalog.presets[name][1]),
+        "default": preset.default,
+        "use": f"crvnn assemble --preset {name}",
+        "model": dict(preset.model),
+        "text": tomli_w.dumps({"model": dict(preset.model)}),
+    }
 
-    \b
-    Examples:
-      crvnn describe retriever adhoc
-      crvnn describe preset paper
-      crvnn describe model listops
-    """
-    from crvnn_core.host.description import describe, describe_model, describe_preset, describe_spec
 
-    others = {"preset": describe_preset, "spec": describe_spec, "model": describe_model}
-    facts = others[slot](session.catalog, name) if slot in others else describe(session.catalog, slot, name)
-    if as_json:
-        print_json(facts)
-    elif slot in others:
-        _show_record(facts)
-    else:
-        _show_component(facts)
+def _spec(catalog: Catalog, name: str) -> dict[str, Any]:
+    spec, source = _offered("spec", name, catalog.specs)
+    return {
+        "kind": "spec",
+        "name": name,
+        "summary": spec.summary,
+        "package": str(source),
+        "path": spec.path,
+        "data": spec.data,
+        "duration": spec.duration,
+        "use": f"crvnn train {name}",
+        "text": Path(spec.path).read_text(encoding="utf-8"),
+    }
+
+
+def _model(catalog: Catalog, name: str) -> dict[str, Any]:
+    model, source = _offered("model", name, catalog.models)
+    home = Path(model.path)
+    card, results, spec = home / "MODEL.md", home / "results.json", home / "spec.toml"
+    return {
+        "kind": "model",
+        "name": name,
+        "summary": model.summary,
+        "package": str(source),
+        "path": model.path,
+        "use": f"crvnn predict {name} TEXT",
+        "spec": tomllib.loads(spec.read_text(encoding="utf-8")) if spec.exists() else None,
+        "results": json.loads(results.read_text(encoding="utf-8")) if results.exists() else None,
+        "text": card.read_text(encoding="utf-8") if card.exists() else "It has no MODEL.md.",
+    }
+
+
+_KINDS = {"preset": _preset, "spec": _spec, "model": _model}
+
+
+def _offered(what: str, name: str, known: Mapping[str, tuple[_R, Source]]) -> tuple[_R, Source]:
+    from crvnn_core.errors import UnknownNameError, nearest
+
+    if name not in known:
+        raise UnknownNameError(
+            f"no {what} is called '{name}'.{nearest(name, known)}\n'crvnn list {what}s' shows what is installed."
+        )
+    return known[name]
 
 
 def _show_record(facts: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
       crvnn check retriever windowed --set model.retriever.k=3
     """
     from crvnn_core.errors import FAILURES, CrvnnError
-    from crvnn_core.host.description import with_parameters
+    from crvnn_core.spec.description import with_parameters
     from crvnn_core.testing import run_checks
     from crvnn_core.testing.common import WIDTH
     from crvnn_core.testing.parts import everything

@@ -70,6 +70,8 @@ def _specs(catalog: Catalog, *_: Any) -> Named:
 
 
 _OTHERS = {"preset": _presets, "spec": _specs, "model": _models}
+#: What can be listed and described besides the components of a slot.
+KINDS = tuple(_OTHERS)
 
 
 def _of_slot(catalog: Catalog, ctx: click.Context) -> Named:
@@ -77,17 +79,19 @@ def _of_slot(catalog: Catalog, ctx: click.Context) -> Named:
     return _OTHERS[kind](catalog) if kind in _OTHERS else _components(catalog, kind)
 
 
-def _slots(catalog: Catalog, ctx: click.Context) -> Named:
-    return [
-        (slot.plural if ctx.info_name == "list" else slot.name, slot.help) for slot in SLOT_BY_NAME.values()
-    ]
+def _slots(*_: Any) -> Named:
+    return [(slot.name, slot.help) for slot in SLOT_BY_NAME.values()]
+
+
+def _plurals(*_: Any) -> Named:
+    return [(slot.plural, slot.help) for slot in SLOT_BY_NAME.values()] + [(f"{kind}s", "") for kind in KINDS]
 
 
 PRESET = Name("preset", _presets)
 RUN = Name("run", _models, path="dir")
-SPEC_NAME = Name("spec", _specs)
 SPEC = SpecOrPath("spec", _specs, path="file")
 SLOT = Name("slot", _slots)
+SLOT_OR_KIND = Name("slot", _plurals)
 IN_SLOT = Name("name", _of_slot)
 
 

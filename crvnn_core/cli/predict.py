@@ -1,10 +1,11 @@
-"""``crvnn predict``: what a trained model says about texts."""
+"""``crvnn predict``: the labels, probabilities and trees that a trained model gives texts."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,17 +20,19 @@ from crvnn_core.cli.session import (
     print_json,
     set_option,
 )
+from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
     from crvnn_core.inference.predictions import Prediction
     from crvnn_core.inference.trained import Trained
     from crvnn_core.interfaces import Example, InputRow
+    from crvnn_core.trees.extraction import Extraction
+    from crvnn_core.trees.parsing import Parse
 
-F = TypeVar("F", bound=Callable[..., Any])
-
+PREDICTED = (".csv", ".jsonl")  # suffixes of files that predictions are written to
 _TABLES = (".csv", ".tsv", ".jsonl", ".json")  # suffixes of files that are probably not read line by line
-_MOST_WARNINGS = 10  # texts with unknown tokens that are named
+_MOST_NAMED = 10  # texts of which messages say something
 
 hard_option = click.option(
     "--hard",
@@ -71,43 +74,41 @@ def source_examples(
     return name, trained.examples(name, seed=seed)
 
 
-def file_options(command: F) -> F:
-    """``--file``, and how it is read."""
-    options: tuple[Callable[[F], F], ...] = (
-        click.option(
-            "--skip-bad-rows",
-            "skip",
-            is_flag=True,
-            help="Leave out rows of --file that cannot be read, and name them.",
-        ),
-        click.option("--lines", is_flag=True, help="Read --file line by line, whatever its name and form."),
-        click.option(
-            "--file",
-            type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
-            metavar="FILE",
-            help="Read texts from a file of the form that the task reads, labelled or not, or with one text a line "
-            "('-' for standard input); the two of a pair are separated by a tab.",
-        ),
-    )
-    for option in options:
-        command = option(command)
-    return command
-
-
 @click.command("predict")
 @click.argument("run", type=RUN)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@file_options
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Read texts from a file of the form that the task reads, labelled or not, or with one text a line "
+    "('-' for standard input); the two of a pair are separated by a tab.",
+)
+@click.option("--lines", is_flag=True, help="Read --file line by line, whatever its name and form.")
+@click.option(
+    "--skip-bad-rows",
+    "skip",
+    is_flag=True,
+    help="Leave out rows of --file that cannot be read, and name them.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the predictions to a .csv or .jsonl file, in the order of the texts. In CSV, a text that a "
-    "spreadsheet would take for a formula gets an apostrophe in front.",
+    help="Write to a file: predictions to a .csv or .jsonl, in the order of the texts; trees to a "
+    + ", ".join(f"{suffix} ({form})" for suffix, form in FORMAT_BY_SUFFIX.items() if suffix not in PREDICTED)
+    + ". In CSV, a text that a spreadsheet would take for a formula gets an apostrophe in front.",
 )
 @click.option("--trees", is_flag=True, help="Show the tree of each text as well.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Write the trees alone, in this format; '--out tree.svg' does so in that of the suffix.",
+)
 @set_option
 @hard_option
+@extraction_option
 @json_option
 @plugin_option
 @pass_session
@@ -120,14 +121,16 @@ def predict_command(
     skip: bool,
     out: Path | None,
     trees: bool,
+    form: str | None,
     sets: tuple[str, ...],
     hard: bool,
+    extraction: Extraction,
     as_json: bool,
 ) -> None:
-    """Ask the model in the directory RUN (or an installed one, by name) about each TEXT.
+    """Predict the label of each TEXT with the model in the directory RUN (or an installed one, by name).
 
     '-' in place of a TEXT reads standard input, one text a line. A task on pairs takes the texts two by two. Where
-    the file or the task tells the true label (listops and logic compute it), the answer is said to be correct or
+    the file or the task tells the true label (listops and logic compute it), the prediction is said to be correct or
     wrong. Tokens that the model does not know are named on standard error.
 
     A --file is read as the task reads its own: with the task 'from-file', the columns of texts of a CSV, TSV or JSONL
@@ -135,35 +138,114 @@ def predict_command(
     its other columns, its text, its true label (gold), the predicted label, the probability of each class, and the
     tokens that the model does not know.
 
+    --trees shows the tree along which the model composes a text of up to 5,000 tokens, two of a pair: drawn on a
+    terminal, in brackets in a pipe. Standard error says how far it is the gold one, and where a node of the tree did
+    not get into the sentence vector, in a conflict, which drawings mark. With --format, or with the suffix of a format
+    in --out, the trees are written alone: into one file where each is one line (as in brackets; as a list in a .json),
+    and otherwise into numbered files, as tree.svg becomes tree-1.svg, tree-2.svg and so on.
+
     \b
     Examples:
       crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]"
-      crvnn predict runs/snli "A man sleeps." "A person rests."
+      crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]" --hard --trees
+      crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]" --out tree.svg
+      crvnn predict runs/snli "A man sleeps." "A person rests." --json
+      crvnn predict runs/sst --file sentences.txt --trees --format nltk
       crvnn predict runs/reviews --file new-reviews.csv --out predictions.csv
       cut -f2 expressions.tsv | crvnn predict listops -
-      crvnn predict listops "[MAX 2 9 [MIN 4 7 ] 0 ]" --hard --trees
     """
-    from crvnn_core.inference.prediction_files import check_suffix, predict_rows, record, write_predictions
+    from attrs import evolve
+
+    from crvnn_core.inference.prediction_files import predict_rows, record, write_predictions
 
     texts, file = expect_texts(texts, file, lines=lines, skip=skip)
-    if out is not None:
-        if as_json:
-            raise click.UsageError("--json prints the predictions; it does not go with --out.")
-        check_suffix(out)
-    trained = session.load(run, sets)
+    if as_json and (form is not None or out is not None):
+        raise click.UsageError("--json prints everything; it goes with neither --format nor --out.")
+    if form is None and out is not None and out.suffix.lower() not in PREDICTED:
+        form = _form_of(out)
+    trained = evolve(session.load(run, sets), extraction=extraction)
     rows = read_inputs(texts, file, trained, lines=lines, skip=skip)
+    parses: list[Parse] = []
     with counting(len(rows), "predicting") as done:
-        answers = predict_rows(trained, rows, done, hard=hard)
+        if trees or form is not None:
+            parses = _parse(run, trained, rows, hard, done)
+            predictions = [each.prediction for each in parses]
+        else:
+            predictions = predict_rows(trained, rows, done, hard=hard)
     if as_json:
-        print_json([record(row, answer) for row, answer in zip(rows, answers, strict=True)])
+        found = [record(row, answer) for row, answer in zip(rows, predictions, strict=True)]
+        detailed = [each.plain() for each in parses] or [{}] * len(found)
+        print_json([each | more for each, more in zip(found, detailed, strict=True)])
         return
-    if out is not None:
-        write_predictions(out, rows, answers, trees=trees)
-        click.echo(f"wrote {len(answers):,} prediction{'s' * (len(answers) != 1)}: {out}", err=True)
+    places = _place_names(rows, file)
+    _tell(places, [_unknown(answer) for answer in predictions], "have tokens unknown to the model")
+    verdicts = [
+        each.agreements if form is None else each.verdict for each in parses
+    ]  # trees alone have no labels
+    _tell(places, verdicts, "have a gold label or tree")
+    _tell(places, [each.conflicts for each in parses], "have conflicts")
+    if form is not None:
+        _write_trees(parses, form, out)
+    elif out is not None:
+        write_predictions(out, rows, predictions, trees=trees)
+        click.echo(f"wrote {len(rows):,} prediction{'s' * (len(rows) != 1)}: {out}", err=True)
     else:
-        for row, answer in zip(rows, answers, strict=True):
-            _show(answer, row.gold, trees)
-    warn_of_unknown([answer.unknown for answer in answers], rows, file)
+        for number, row in enumerate(rows):
+            _show(predictions[number], row.gold, parses[number] if parses else None)
+
+
+def _form_of(out: Path) -> str:
+    """The format of trees that the suffix of a file stands for."""
+    from crvnn_core.errors import InputError
+
+    if out.suffix.lower() not in FORMAT_BY_SUFFIX:
+        known = " ".join(suffix for suffix in FORMAT_BY_SUFFIX if suffix not in PREDICTED)
+        raise InputError(
+            f"{out}: predictions are written to files that end in {' or '.join(PREDICTED)}, and trees to {known}; "
+            "with --format, trees go to a file of any name"
+        )
+    return FORMAT_BY_SUFFIX[out.suffix.lower()]
+
+
+def _parse(
+    run: str, trained: Trained, rows: Sequence[InputRow], hard: bool, done: Callable[[int], None]
+) -> list[Parse]:
+    """The predictions of rows with their trees; an error of the model's names the run."""
+    from attrs import evolve
+
+    from crvnn_core.errors import CrvnnError, InputError
+    from crvnn_core.inference.texts import as_text
+    from crvnn_core.interfaces import Example
+    from crvnn_core.trees.parsing import parse
+
+    try:
+        found = parse(trained, [Example(row.sequences, 0) for row in rows], hard=hard, done=done)
+    except InputError:  # about a text, not about the run
+        raise
+    except CrvnnError as error:
+        raise CrvnnError(f"{run}: {error}") from None
+    return [
+        evolve(
+            each,
+            text=as_text(row.texts),
+            gold=row.gold,
+            prediction=evolve(each.prediction, text=as_text(row.texts)),
+        )
+        for row, each in zip(rows, found, strict=True)
+    ]
+
+
+def _write_trees(parses: Sequence[Parse], form: str, out: Path | None) -> None:
+    """Trees alone, printed or written to files."""
+    from crvnn_core.trees.parsing import write_parses
+
+    trees = [tree for each in parses for tree in each.written(form)]
+    if out is None:
+        click.echo(("\n" if form in ONE_LINE else "\n\n").join(trees))
+        return
+    first, *others = write_parses(parses, out, form)
+    named = f"{first} ... {others[-1].name}" if others else str(first)
+    click.echo(f"wrote {len(trees)} tree{'s' * (len(trees) > 1)}: {named}", err=True)
 
 
 def expect_texts(
@@ -194,13 +276,13 @@ def read_inputs(
         if left_out:
             click.echo(f"crvnn: {left_out}", err=True)
         return with_gold_labels(rows, trained.task)
-    questions = pair_texts(texts, trained.task)
+    examples = pair_texts(texts, trained.task)
     rows = [
         InputRow(
-            texts=(question,) if isinstance(question, str) else question,
-            sequences=trained.question(question, number).sequences,
+            texts=(text,) if isinstance(text, str) else text,
+            sequences=trained.question(text, number).sequences,
         )
-        for number, question in enumerate(questions)
+        for number, text in enumerate(examples)
     ]
     return with_gold_labels(rows, trained.task)
 
@@ -234,7 +316,7 @@ def _name(file: Path) -> str:
     return "<stdin>" if str(file) == "-" else str(file)
 
 
-def place_names(rows: Sequence[InputRow], file: Path | None) -> list[str]:
+def _place_names(rows: Sequence[InputRow], file: Path | None) -> list[str]:
     """What messages call each row: its line of the file, or its number."""
     return [
         f"{_name(file)}:{row.line}" if file is not None and row.line else f"text {number}"
@@ -242,17 +324,21 @@ def place_names(rows: Sequence[InputRow], file: Path | None) -> list[str]:
     ]
 
 
-def warn_of_unknown(unknown: Sequence[Sequence[str]], rows: Sequence[InputRow], file: Path | None) -> None:
-    """Name on standard error the tokens of each row that the model does not know, of ten rows at most."""
-    places = place_names(rows, file)
-    found = {place: list(map(repr, tokens)) for place, tokens in zip(places, unknown, strict=True) if tokens}
-    for place, names in list(found.items())[:_MOST_WARNINGS]:
-        click.echo(f"crvnn: {place}: unknown to the model: {first_names(names)}", err=True)
-    if len(found) > _MOST_WARNINGS:
-        click.echo(f"crvnn: {len(found):,} of {len(rows):,} texts have tokens unknown to the model", err=True)
+def _tell(places: Sequence[str], messages: Sequence[str], what: str) -> None:
+    """Say on standard error what there is to say of rows, of ten at most, and of how many."""
+    known = [(place, each) for place, each in zip(places, messages, strict=False) if each]
+    for place, each in known[:_MOST_NAMED]:
+        click.echo(f"crvnn: {place}: {visible(each, spaces=True)}", err=True)
+    if len(known) > _MOST_NAMED:
+        click.echo(f"crvnn: {len(known):,} of {len(places):,} texts {what}; --json has them all", err=True)
 
 
-def _show(answer: Prediction, gold: str, trees: bool) -> None:
+def _unknown(answer: Prediction) -> str:
+    return f"unknown to the model: {first_names(list(map(repr, answer.unknown)))}" if answer.unknown else ""
+
+
+def _show(answer: Prediction, gold: str, parse: Parse | None) -> None:
+    """A line about a text: its label, its probability, whether it is correct; and its tree, if asked for."""
     from crvnn_core.inference.gold import verdict
 
     texts = (answer.text,) if isinstance(answer.text, str) else answer.text
@@ -260,5 +346,10 @@ def _show(answer: Prediction, gold: str, trees: bool) -> None:
     label, gold = visible(answer.label, spaces=True), gold and visible(gold, spaces=True)
     judged = f"\t{verdict(label, gold)}" if gold else ""
     click.echo(f"{label}\t{answer.probabilities[answer.label]:.1%}\t{text}{judged}")
-    for tree in answer.trees if trees else ():
-        click.echo(f"\t{tree if tree is not None else 'this encoder shows no tree'}")
+    if parse is not None:
+        for tree in parse.written("terminal" if _on_terminal() else "brackets"):
+            click.echo(tree if _on_terminal() else f"\t{tree}")
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()

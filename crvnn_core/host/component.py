@@ -132,6 +132,8 @@ class LazyCommand:
     name: str = field(validator=_check_name)
     command: str = field(validator=_importable)
     summary: str = field(kw_only=True)
+    #: The heading of ``crvnn --help`` that it stands under: Compose, Train, Look, Share and measure, or another.
+    group: str = field(default="", kw_only=True)
 
     def load(self) -> click.Command:
         """The click command, imported, with the summary as its short help."""

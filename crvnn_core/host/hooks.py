@@ -198,9 +198,9 @@ def crvnn_presets() -> Iterable[Preset]:  # type: ignore[empty-body]
 
 @hookspec
 def crvnn_kernels() -> Iterable[Library]:  # type: ignore[empty-body]
-    """Offer libraries of compiled back ends, for ``crvnn native`` to build.
+    """Offer libraries of compiled back ends, for ``crvnn doctor`` to build.
 
-    Called by ``crvnn native``; a library that is built serves whether or not it is offered.
+    Called by ``crvnn doctor``; a library that is built serves whether or not it is offered.
 
     :return: ``crvnn_core.kernels.Library`` records.
         Two plug-ins may not offer the same name.

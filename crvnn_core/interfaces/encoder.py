@@ -82,8 +82,8 @@ class Encoder(Part):
     def traceable(self, *, hard: bool = False, depth: int | None = None) -> nn.Module:
         """A module from inputs [B, n, d] and mask [B, n] to vectors [B, d] that torch traces once for all B and n.
 
-        ``crvnn export`` asks for it. By default it calls ``forward``; define it where ``forward`` reads lengths from
-        the data, or has Python code that depends on them. Raise ``CrvnnError`` with the reason if that cannot be.
+        ``crvnn share export`` asks for it. By default it calls ``forward``; define it where ``forward`` reads lengths
+        from the data, or has Python code that depends on them. Raise ``CrvnnError`` with the reason if that cannot be.
 
         :param hard: as ``forward`` does with ``hard=True``.
         :param depth: without a loop that depends on data: unrolled to this many steps.

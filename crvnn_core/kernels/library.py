@@ -71,7 +71,7 @@ class Library:
         except (OSError, CrvnnError):  # no home directory, or not a readable one
             return None
         if problem := cache.problem(path):
-            self._refuse(f"{problem}. 'crvnn native --build' compiles them again.")
+            self._refuse(f"{problem}. 'crvnn doctor --build' compiles them again.")
             return None
         try:
             torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]

@@ -91,7 +91,8 @@ def _checked(packed: zipfile.ZipFile, name: str, size: int) -> dict[PurePosixPat
     if root is None or len(root.parts) > 1:
         held = ", ".join(str(path) for path in list(paths)[:4]) + (" ..." if len(paths) > 4 else "")
         raise CrvnnError(
-            f"{name} holds no run: there is no spec.toml in it, only {held or 'nothing'}. 'crvnn pack' packs a run."
+            f"{name} holds no run: there is no spec.toml in it, only {held or 'nothing'}. "
+            "'crvnn share pack' packs a run."
         )
     return {path.relative_to(root): info for path, info in paths.items() if path.is_relative_to(root)}
 

@@ -64,7 +64,7 @@ def _absent(path: Path, name: str, named: NamedFiles) -> tuple[str, str]:
     guess = nearest(name, named)
     return (
         f"there is no such file, and no spec has this name.{guess}",
-        "'crvnn specs' lists those that have one.",
+        "'crvnn list specs' lists those that have one.",
     )
 
 

@@ -13,7 +13,7 @@ from crvnn_core.files import write_atomically
 from crvnn_core.inference.texts import Text
 from crvnn_core.interfaces import Example
 from crvnn_core.trees.conflicts import conflicts_told
-from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, ONE_LINE
+from crvnn_core.trees.formats import ONE_LINE
 from crvnn_core.trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -32,24 +32,34 @@ class Parse:
     trees: tuple[Tree, ...]
     #: For each tree the positions of tokens outside the model's vocabulary.
     unknown: tuple[frozenset[int], ...]
-    #: The predicted label, and the true one; empty where the task cannot tell.
-    label: str = ""
+    prediction: Prediction
+    #: The true label; empty where the task cannot tell.
     gold: str = ""
     #: How each tree agrees with the gold tree, in words; empty where there is none.
     agreement: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The predicted label."""
+        return self.prediction.label
 
     @property
     def verdict(self) -> str:
         """Whether the label is correct, and how the trees agree with the gold ones; empty where nothing is known."""
         from crvnn_core.inference.gold import verdict
 
-        label = f"label {self.label}, {verdict(self.label, self.gold)}." if self.gold else ""
+        label = f"label {self.label}, {verdict(self.label, self.gold)}. " if self.gold else ""
+        return f"{label}{self.agreements}".rstrip()
+
+    @property
+    def agreements(self) -> str:
+        """How the trees agree with the gold ones, in words; empty where there are none."""
         trees = [
             f"Tree {number}: {text}" if len(self.agreement) > 1 else text
             for number, text in enumerate(self.agreement, 1)
             if text
         ]
-        return " ".join([*([label] if label else []), *trees])
+        return " ".join(trees)
 
     @property
     def conflicts(self) -> str:
@@ -92,7 +102,7 @@ def parse(
     hard: bool = False,
     done: Callable[[int], None] | None = None,
 ) -> list[Parse]:
-    """The tree along which a model composes each text, as ``crvnn parse`` shows it.
+    """The tree along which a model composes each text, as ``crvnn predict --trees`` shows it.
 
     :param texts: pairs of texts for a task on pairs; or examples, whose labels do not matter.
     :param hard: hard inference: binary decisions, composition along one tree.
@@ -115,20 +125,10 @@ def _parse(trained: Trained, text: Text | Example, example: Example, answer: Pre
         answer.text if isinstance(text, Example) else text,
         trees,
         tuple(trained.unknown(tree.tokens) for tree in trees),
-        label=answer.label,
+        answer,
         gold=gold.label or "",
         agreement=tuple(agreement(*each) for each in zip(trees, gold.sentences, strict=True)),
     )
-
-
-def format_of(path: Path) -> str:
-    """The format that the suffix of a file's name stands for."""
-    if path.suffix.lower() not in FORMAT_BY_SUFFIX:
-        raise InputError(
-            f"{path}: the suffix stands for no format of trees. Known are {' '.join(FORMAT_BY_SUFFIX)}; "
-            "with --format, any name will do."
-        )
-    return FORMAT_BY_SUFFIX[path.suffix.lower()]
 
 
 def write_parses(parses: Sequence[Parse], path: Path, form: str) -> list[Path]:

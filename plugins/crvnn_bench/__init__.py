@@ -14,5 +14,6 @@ def crvnn_commands() -> Iterable[LazyCommand]:
             "bench",
             "crvnn_bench.commands:bench",
             summary="Measure time, memory, and the effect of shortcuts.",
+            group="Share and measure",
         ),
     ]

@@ -11,6 +11,9 @@ from crvnn_core import LazyCommand, hookimpl
 def crvnn_commands() -> Iterable[LazyCommand]:
     return [
         LazyCommand(
-            "explore", "crvnn_explorer.command:explore", summary="Inspect models step by step, in a browser."
+            "explore",
+            "crvnn_explorer.command:explore",
+            summary="Inspect models step by step, in a browser.",
+            group="Look",
         ),
     ]

@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 from crvnn_core import Catalog, CrvnnError, InputError
 from crvnn_core.annotations import bare, ranges
 from crvnn_core.host.catalog import Offer
-from crvnn_core.host.description import describe
 from crvnn_core.spec import ModelSpec
+from crvnn_core.spec.description import describe
 from crvnn_core.spec.reader import settings_of
 
 _KINDS = {bool: "flag", int: "whole", float: "number", str: "text"}

@@ -213,7 +213,7 @@ def _checked_lengths(trained: Trained, texts: tuple[str, ...]) -> list[int]:
     if longest > MOST_TOKENS:
         raise InputError(
             f"the text has {longest:,} tokens; the explorer takes up to {MOST_TOKENS}. "
-            "'crvnn predict' and 'crvnn parse' have no such limit."
+            "'crvnn predict' has no such limit."
         )
     return lengths
 

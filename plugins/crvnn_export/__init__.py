@@ -1,4 +1,4 @@
-"""Models for other programs and other people: ``crvnn export``, ``crvnn pack``, ``crvnn push``, and ``hf:`` addresses.
+"""Models for other programs and other people: ``crvnn share export``, ``pack`` and ``push``, and ``hf:`` addresses.
 
 ``graphs/`` writes models as ONNX and as programs of torch.export, and checks them; ``sharing/`` writes runs as zip
 files and to the Hugging Face hub. Nothing here imports torch, onnx or huggingface_hub until it is needed.
@@ -15,20 +15,11 @@ from crvnn_core import LazyCommand, RunSource, hookimpl
 def crvnn_commands() -> Iterable[LazyCommand]:
     return [
         LazyCommand(
-            "export",
-            "crvnn_export.graphs.command:export_command",
-            summary="Write a model for other runtimes, as ONNX or pt2.",
-        ),
-        LazyCommand(
-            "pack",
-            "crvnn_export.sharing.commands:pack_command",
-            summary="Write a run as a zip file that every command takes.",
-        ),
-        LazyCommand(
-            "push",
-            "crvnn_export.sharing.commands:push_command",
-            summary="Upload a run to the Hugging Face hub.",
-        ),
+            "share",
+            "crvnn_export.commands:share",
+            summary="Export, pack or upload a model.",
+            group="Share and measure",
+        )
     ]
 
 

@@ -14,5 +14,6 @@ def crvnn_commands() -> Iterable[LazyCommand]:
             "report",
             "crvnn_report.command:report_command",
             summary="Write one page about runs, or several compared.",
+            group="Look",
         ),
     ]

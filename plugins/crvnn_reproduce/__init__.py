@@ -15,6 +15,7 @@ def crvnn_commands() -> Iterable[LazyCommand]:
             "reproduce",
             "crvnn_reproduce.command:reproduce_command",
             summary="Train the rows of a table of the paper and compare.",
+            group="Share and measure",
         ),
     ]
 

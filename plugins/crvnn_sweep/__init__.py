@@ -14,5 +14,6 @@ def crvnn_commands() -> Iterable[LazyCommand]:
             "sweep",
             "crvnn_sweep.command:sweep_command",
             summary="Search for the best settings and components of a spec.",
+            group="Share and measure",
         ),
     ]

@@ -96,8 +96,12 @@ def crvnn_commands() -> Iterable[LazyCommand]:
             "data",
             "crvnn_tasks.data.commands:data",
             summary="Generate, download and check the data of the tasks.",
+            group="Train",
         ),
         LazyCommand(
-            "demo", "crvnn_tasks.demo:demo", summary="Train a small model on ListOps and ask it, in a minute."
+            "demo",
+            "crvnn_tasks.demo:demo",
+            summary="Train a small model on ListOps in a minute, and try it.",
+            group="Train",
         ),
     ]

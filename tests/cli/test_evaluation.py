@@ -194,7 +194,7 @@ def test_where_one_model_is_needed_the_best_seed_is_used_and_named(seeds_run, sm
     result = run("predict", seeds_run, "a b c", "--plugin", PLUGIN, "--json")
     assert result.stderr.strip() == said
     assert json.loads(result.stdout)[0]["probabilities"] == wanted.probabilities
-    assert run("parse", seeds_run, "a b c", "--plugin", PLUGIN).stderr.strip() == said
+    assert run("predict", seeds_run, "a b c", "--plugin", PLUGIN).stderr.strip() == said
     assert run("predict", seeds_run / f"seed-{best}", "a", "--plugin", PLUGIN).stderr == ""
     assert load(seeds_run, small_catalog).predict(["a b c"]) == [wanted]
 

@@ -70,7 +70,7 @@ def test_the_file_is_kept_and_the_way_to_load_it_is_said(trained, here):
     "command",
     [
         ("predict", "runs/mine", "a dull film"),
-        ("parse", "runs/mine", "a dull film"),
+        ("predict", "runs/mine", "a dull film", "--trees"),
         ("eval", "runs/mine"),
         ("trees", "runs/mine"),
         ("explore", "runs/mine", "--port", "0", "--no-open"),

@@ -54,7 +54,7 @@ def test_of_many_texts_with_unknown_tokens_the_first_are_named_and_all_counted(l
     assert lines[0].endswith("'x8', 'x9' and 2 more")
     assert lines[9:] == [
         "crvnn: text 10: unknown to the model: 'zebra'",
-        "crvnn: 12 of 13 texts have tokens unknown to the model",
+        "crvnn: 12 of 13 texts have tokens unknown to the model; --json has them all",
     ]
 
 
@@ -218,7 +218,7 @@ def test_bad_rows_are_all_named_with_their_lines_and_may_be_skipped(reviews_run,
 
 def test_a_file_is_parsed_as_its_task_reads_it(reviews_run, here):
     (here / "mine.csv").write_text(REVIEWS)
-    result = run("parse", reviews_run, "--file", "mine.csv", "--json")
+    result = run("predict", reviews_run, "--file", "mine.csv", "--trees", "--json")
     assert [each["text"] for each in json.loads(result.stdout)][:2] == ["a fine film", "dull,\nreally"]
 
 
@@ -249,29 +249,37 @@ def test_nothing_is_said_to_be_correct_where_nobody_knows(letters_run):
     assert len(run("predict", letters_run, "a b", "--plugin", PLUGIN).stdout.split("\t")) == 3
     (answer,) = json.loads(run("predict", letters_run, "a b", "--plugin", PLUGIN, "--json").stdout)
     assert not {"gold", "correct"} & answer.keys()
-    result = run("parse", letters_run, "a b", "--plugin", PLUGIN)
+    result = run("predict", letters_run, "a b", "--plugin", PLUGIN, "--trees")
     assert result.stderr == ""
-    (parsed,) = json.loads(run("parse", letters_run, "a b", "--plugin", PLUGIN, "--json").stdout)
-    assert list(parsed) == ["text", "label", "trees"]
+    (parsed,) = json.loads(run("predict", letters_run, "a b", "--plugin", PLUGIN, "--trees", "--json").stdout)
+    assert not {"gold", "correct", "agreement"} & parsed.keys()
 
 
-def test_parse_says_whether_label_and_tree_are_right(letters_run, here):
+def test_trees_alone_say_on_standard_error_whether_label_and_tree_are_right(letters_run, here):
     (here / "rows.tsv").write_text("yes\ta b\nno\ta b\n")
-    assert run("parse", GUIDED, TEXT).stderr == "crvnn: text 1: label 9, correct. This is the gold tree.\n"
-    said = run("parse", letters_run, "--file", "rows.tsv", "--plugin", PLUGIN).stderr.splitlines()
+    alone = ("--format", "brackets", "--plugin", PLUGIN)
+    assert run("predict", GUIDED, TEXT, "--trees").stderr == "crvnn: text 1: This is the gold tree.\n"
+    assert (
+        run("predict", GUIDED, TEXT, *alone).stderr
+        == "crvnn: text 1: label 9, correct. This is the gold tree.\n"
+    )
+    said = run("predict", letters_run, "--file", "rows.tsv", *alone).stderr.splitlines()
     assert {line.partition(", ")[2] for line in said} in (
         {"correct.", "wrong, true label no."},
         {"correct.", "wrong, true label yes."},
     )
-    (found,) = json.loads(run("parse", GUIDED, TEXT, "--json").stdout)
+    (found,) = json.loads(run("predict", GUIDED, TEXT, "--trees", "--json").stdout)
     assert {key: found[key] for key in ("label", "gold", "correct", "agreement")} == {
         "label": "9",
         "gold": "9",
         "correct": True,
         "agreement": ["This is the gold tree."],
     }
-    many = run("parse", GUIDED, *["[MAX 2 8 ]"] * 12).stderr.splitlines()
-    assert (len(many), many[-1]) == (11, "crvnn: ... and so on: --json has them all")
+    many = run("predict", GUIDED, *["[MAX 2 8 ]"] * 12, "--trees").stderr.splitlines()
+    assert (len(many), many[-1]) == (
+        11,
+        "crvnn: 12 of 12 texts have a gold label or tree; --json has them all",
+    )
 
 
 # Predictions in a file.
@@ -282,8 +290,8 @@ def test_predictions_are_written_to_a_table_in_order(reviews_run, here):
     result = run("predict", reviews_run, "--file", "mine.csv", "--out", "out/preds.csv", "--trees")
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
-        "wrote 5 predictions: out/preds.csv",
         "crvnn: mine.csv:7: unknown to the model: 'odd'",
+        "wrote 5 predictions: out/preds.csv",
     ]
     with (here / "out" / "preds.csv").open(newline="") as file:
         found = list(csv.DictReader(file))
@@ -344,7 +352,10 @@ def test_labels_and_texts_cannot_command_a_terminal_or_break_a_line(here, small_
     assert [line[2] for line in lines] == [r"a\u{1b}[2J\n\tfilm", "b film"]
     assert {line[0] for line in lines} <= labels
     assert {line[3].removeprefix("wrong, true label ") for line in lines} <= {"correct", *labels}
-    for command in (("parse", "run", "--file", "mine.csv"), ("eval", "run", "--data", "mine.csv")):
+    for command in (
+        ("predict", "run", "--file", "mine.csv", "--trees"),
+        ("eval", "run", "--data", "mine.csv"),
+    ):
         result = run(*command)
         assert not {"\x1b", "\x9b"} & set(result.stdout + result.stderr)
     found = json.loads(run("predict", "run", "--file", "mine.csv", "--json").stdout)
@@ -360,7 +371,7 @@ def test_a_file_that_predictions_cannot_be_written_to_is_refused_at_once(letters
     result = run("predict", "nowhere", "a", "--out", "preds.xlsx", code=2)
     assert "preds.xlsx: predictions are written to files that end in .csv or .jsonl" in result.stderr
     result = run("predict", letters_run, "a", "--out", "preds.csv", "--json", code=2)
-    assert "--json prints the predictions; it does not go with --out." in result.stderr
+    assert "--json prints everything; it goes with neither --format nor --out." in result.stderr
     (here / "preds.csv").write_text("old\n")
     run("predict", letters_run, "a", " ", "--out", "preds.csv", "--plugin", PLUGIN, code=2)
     assert (here / "preds.csv").read_text() == "old\n"

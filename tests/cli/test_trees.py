@@ -1,4 +1,4 @@
-"""``crvnn parse`` and ``crvnn trees``."""
+"""``crvnn predict --trees`` and ``crvnn trees``."""
 
 import json
 import re
@@ -68,22 +68,19 @@ def rows(tmp_path):
     return path
 
 
-# parse
-
-
-def test_a_pipe_gets_brackets_and_the_tree_is_the_one_that_predict_shows():
-    shown = good("parse", "listops", TEXT).stdout
-    assert Tree.read(shown, "brackets").same(load("listops").predict([TEXT])[0].tree)
+# predict --trees
 
 
 def test_a_terminal_gets_a_drawing(monkeypatch):
-    monkeypatch.setattr("crvnn_core.cli.parse._on_terminal", lambda: True)
-    assert good("parse", "listops", TEXT).stdout == DRAWING
+    monkeypatch.setattr("crvnn_core.cli.predict._on_terminal", lambda: True)
+    label, drawing = good("predict", "listops", TEXT, "--trees").stdout.split("\n", 1)
+    assert label.split("\t")[0] == "9"
+    assert drawing == DRAWING
 
 
 @pytest.mark.parametrize("form", ["brackets", "nested", "json", "nltk", "svg", "latex", "terminal"])
 def test_every_form_can_be_asked_for(form):
-    shown = good("parse", "listops", TEXT, "--format", form).stdout
+    shown = good("predict", "listops", TEXT, "--format", form).stdout
     assert shown == load("listops").predict([TEXT])[0].tree.to(form).rstrip("\n") + "\n"
 
 
@@ -92,7 +89,7 @@ def test_every_form_can_be_asked_for(form):
     [("t.svg", "svg"), ("t.tex", "latex"), ("t.JSON", "json"), ("t.ptb", "nltk"), ("t.txt", "brackets")],
 )
 def test_the_suffix_of_a_file_says_the_form(tmp_path, name, form):
-    result = good("parse", "listops", TEXT, "--out", tmp_path / name)
+    result = good("predict", "listops", TEXT, "--out", tmp_path / name)
     assert result.stdout == ""
     written = load("listops").predict([TEXT])[0].tree.to(form)
     assert (tmp_path / name).read_text(encoding="utf-8").rstrip("\n") == written.rstrip("\n")
@@ -100,10 +97,10 @@ def test_the_suffix_of_a_file_says_the_form(tmp_path, name, form):
 
 def test_several_trees_go_into_one_file_a_line_each_or_into_numbered_files(tmp_path):
     texts = [TEXT, "[SM 1 2 ]", "[SM 3 4 ]"]
-    good("parse", "listops", *texts, "--out", tmp_path / "trees.jsonl")
+    good("predict", "listops", *texts, "--format", "json", "--out", tmp_path / "trees.jsonl")
     lines = (tmp_path / "trees.jsonl").read_text().splitlines()
     assert [" ".join(Tree.read(line, "json").tokens) for line in lines] == texts
-    result = good("parse", "listops", *texts, "--out", tmp_path / "tree.svg")
+    result = good("predict", "listops", *texts, "--out", tmp_path / "tree.svg")
     assert "wrote 3 trees" in result.stderr
     for number, text in enumerate(texts, 1):
         picture = (tmp_path / f"tree-{number}.svg").read_text(encoding="utf-8")
@@ -113,29 +110,29 @@ def test_several_trees_go_into_one_file_a_line_each_or_into_numbered_files(tmp_p
 
 def test_several_trees_in_a_json_file_are_one_list(tmp_path):
     texts = [TEXT, "[SM 1 2 ]"]
-    good("parse", "listops", *texts, "--out", tmp_path / "trees.json")
+    good("predict", "listops", *texts, "--out", tmp_path / "trees.json")
     found = json.loads((tmp_path / "trees.json").read_text())
     assert [" ".join(tree["tokens"]) for tree in found] == texts
 
 
 def test_a_text_that_is_no_unicode_can_be_kept(tmp_path, letters_run):
     path = tmp_path / "trees.json"  # as an operating system hands over a byte that it cannot decode
-    good("parse", letters_run, "a \udcff", "--out", path)
+    good("predict", letters_run, "a \udcff", "--out", path)
     assert Tree.read(path.read_text(encoding="utf-8"), "json").tokens == ("a", "\udcff")
 
 
 def test_several_drawings_have_an_empty_line_between_them():
-    shown = good("parse", "listops", TEXT, "[SM 1 2 ]", "--format", "terminal").stdout
+    shown = good("predict", "listops", TEXT, "[SM 1 2 ]", "--format", "terminal").stdout
     first, second = shown.split("\n\n")
     assert first + "\n" == DRAWING
     assert [line.split()[-1] for line in second.splitlines()] == ["[SM", "1", "2", "]"]
 
 
 def test_unknown_tokens_are_marked_and_named(letters_run):
-    result = good("parse", letters_run, "a zebra b", "--format", "terminal")
+    result = good("predict", letters_run, "a zebra b", "--format", "terminal")
     assert "crvnn: text 1: unknown to the model: 'zebra'" in result.stderr
     assert next(line for line in result.stdout.splitlines() if "╌" in line).endswith("╌ zebra")
-    (answer,) = json.loads(good("parse", letters_run, "a zebra b", "--json").stdout)
+    (answer,) = json.loads(good("predict", letters_run, "a zebra b", "--trees", "--json").stdout)
     (tree,) = answer["trees"]
     assert answer["text"] == "a zebra b"
     assert tree["unknown"] == [1]
@@ -145,45 +142,31 @@ def test_unknown_tokens_are_marked_and_named(letters_run):
 
 
 def test_what_looks_like_html_is_shown_and_never_markup(letters_run):
-    shown = good("parse", letters_run, "<script>alert(1)</script> b", "--format", "svg").stdout
+    shown = good("predict", letters_run, "<script>alert(1)</script> b", "--format", "svg").stdout
     assert "<script" not in shown
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
 
 
 def test_pairs_give_two_trees_each(pairs_run):
-    shown = good("parse", pairs_run, "a b", "c d e").stdout.splitlines()
+    shown = good("predict", pairs_run, "a b", "c d e", "--format", "brackets").stdout.splitlines()
     assert [Tree.read(line, "brackets").tokens for line in shown] == [("a", "b"), ("c", "d", "e")]
-    assert "3 cannot be paired" in refused("parse", pairs_run, "a", "b", "c")
-
-
-def test_texts_can_come_from_standard_input(letters_run):
-    given = [main, ["--plugin", str(small.PLUGIN), "parse", str(letters_run), "-"]]
-    by_text = good("parse", letters_run, "a b c", "c").stdout
-    assert CliRunner().invoke(*given, input="a b c\nc\n").stdout == by_text
-
-
-def test_texts_can_come_from_a_file(tmp_path, letters_run):
-    file = tmp_path / "texts.txt"
-    file.write_text("a b\nc d e\n")
-    assert len(good("parse", letters_run, "--file", file).stdout.splitlines()) == 2
-    assert "give texts, or a file" in refused("parse", letters_run)
-    file.write_text("")
-    assert "texts.txt: there are no texts in it" in refused("parse", letters_run, "--file", file)
+    assert "3 cannot be paired" in refused("predict", pairs_run, "a", "b", "c")
 
 
 def test_hard_decisions_are_parsed_along():
-    shown = good("parse", "listops-guided", TEXT, "--hard").stdout.strip()
+    shown = good("predict", "listops-guided", TEXT, "--hard", "--format", "brackets").stdout.strip()
     assert shown == "((((([MAX 2) 9) ((([MIN 4) 7) ])) 0) ])"
 
 
 def test_hard_decisions_are_for_encoders_that_offer_them(balanced_run):
-    assert f"{balanced_run}: the encoder 'balanced' offers no hard inference" in refused(
-        "parse", balanced_run, "a b", "--hard"
-    )
+    for more in ([], ["--trees"]):
+        assert "the encoder 'balanced' offers no hard inference" in refused(
+            "predict", balanced_run, "a b", "--hard", *more
+        )
 
 
 def test_a_structure_of_its_own_is_shown_too(balanced_run):
-    assert good("parse", balanced_run, "a b c d").stdout.strip() == "((a b) (c d))"
+    assert good("predict", balanced_run, "a b c d", "--format", "brackets").stdout.strip() == "((a b) (c d))"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +174,7 @@ def test_a_structure_of_its_own_is_shown_too(balanced_run):
     [
         (
             ["listops", TEXT, "--out", "tree.png"],
-            "the suffix stands for no format of trees. Known are .txt .json",
+            "end in .csv or .jsonl, and trees to .txt .json",
         ),
         (["listops", TEXT, "--format", "bracket"], "'bracket' is not one of"),
         (["listops", TEXT, "--json", "--format", "svg"], "it goes with neither"),
@@ -201,46 +184,48 @@ def test_a_structure_of_its_own_is_shown_too(balanced_run):
     ],
 )
 def test_what_cannot_be_parsed_is_refused_with_a_reason(arguments, message):
-    assert message in refused("parse", *arguments)
+    assert message in refused("predict", *arguments)
 
 
 def test_a_text_that_is_too_long_is_refused_before_anything_is_computed(letters_run):
     assert "text 2 has 5,001 tokens; up to 5,000 can be parsed" in refused(
-        "parse", letters_run, "a", " ".join("a" * 5001)
+        "predict", letters_run, "a", " ".join("a" * 5001), "--trees"
     )
-    assert "text 1 is empty" in refused("parse", letters_run, "  ")
+    assert "text 1 is empty" in refused("predict", letters_run, "  ")
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    assert "cannot be written" in refused("parse", "listops", TEXT, "--out", tmp_path / "file" / "tree.svg")
+    assert "cannot be written" in refused("predict", "listops", TEXT, "--out", tmp_path / "file" / "tree.svg")
 
 
-@pytest.mark.parametrize("command", [["parse", "RUN", "a b"], ["trees", "RUN"]])
+@pytest.mark.parametrize("command", [["predict", "RUN", "a b", "--trees"], ["trees", "RUN"]])
 def test_a_run_without_trees_is_named_with_its_encoder(plain_run, command):
     arguments = [str(plain_run) if part == "RUN" else part for part in command]
     assert f"{plain_run}: the encoder 'lstm' composes along no tree" in refused(*arguments)
 
 
 def test_conflicts_are_told_and_marked(eager_run):
-    result = good("parse", eager_run, "a b c d", "--format", "terminal")
+    result = good("predict", eager_run, "a b c d", "--format", "terminal")
     assert result.stdout == "    ┌── a\n  ┌─\u2573── b\n┌─\u2573──── c\n┴────── d\n"
     said = "crvnn: text 1: 2 conflicts: 'a' (token 1, step 1), 'b' (token 2, step 1). "
     assert said in result.stderr
-    (found,) = json.loads(good("parse", eager_run, "a b c d", "--json").stdout)
+    (found,) = json.loads(good("predict", eager_run, "a b c d", "--trees", "--json").stdout)
     (tree,) = found["trees"]
     assert [node["conflict"] for node in tree["nodes"]] == [1, 1, None]
     assert tree["conflicts"] in result.stderr
-    assert "conflict" not in good("parse", "listops", TEXT).stderr
+    assert "conflict" not in good("predict", "listops", TEXT, "--trees").stderr
 
 
 def test_trees_are_extracted_as_one_asks(letters_run):
     model = load(letters_run, small.catalog_with())
     for extraction in ("cumulative", "existence"):
         tree = evolve(model, extraction=extraction).predict(["a b c d"])[0].tree
-        shown = good("parse", letters_run, "a b c d", "--extraction", extraction, "--json").stdout
+        shown = good(
+            "predict", letters_run, "a b c d", "--extraction", extraction, "--trees", "--json"
+        ).stdout
         assert json.loads(shown)[0]["trees"][0]["nodes"] == tree.plain()["nodes"]
-    assert "'cumulative', 'existence'" in refused("parse", letters_run, "a b", "--extraction", "sum")
+    assert "'cumulative', 'existence'" in refused("predict", letters_run, "a b", "--extraction", "sum")
 
 
 # trees

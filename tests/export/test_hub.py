@@ -58,8 +58,8 @@ def test_a_run_is_pushed_to_a_repository_and_used_from_there(hub, letters_run, l
     pushed, tagged, used, older, revision, repository = calls(
         hub,
         tmp_path,
-        ["push", str(letters_run), "me/letters", "--private", "--message", "Know letters"],
-        ["push", str(letters_run), "me/letters", "--revision", "v1", "--metrics"],
+        ["share", "push", str(letters_run), "me/letters", "--private", "--message", "Know letters"],
+        ["share", "push", str(letters_run), "me/letters", "--revision", "v1", "--metrics"],
         ["predict", "hf:me/letters", "a b c", "--json"],
         ["eval", "hf://me/letters@v1", "--split", "dev"],
         ["predict", "hf:me/letters@v2", "a b c"],
@@ -86,7 +86,7 @@ def test_a_run_is_pushed_to_a_repository_and_used_from_there(hub, letters_run, l
 
 @needs_library
 def test_without_access_nothing_is_pushed(hub, letters_run, tmp_path):
-    ((code, said),) = calls(hub, tmp_path, ["push", str(letters_run), "me/letters"], token="wrong")
+    ((code, said),) = calls(hub, tmp_path, ["share", "push", str(letters_run), "me/letters"], token="wrong")
     assert code == 2
     assert "me/letters cannot be pushed: the hub answers 401." in said
     assert "'hf auth login' gives access" in said

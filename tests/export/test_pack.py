@@ -42,7 +42,7 @@ def crvnn(*arguments):
 
 
 def test_a_packed_run_is_loaded_again(run, small_catalog):
-    done = crvnn("pack", run.path)
+    done = crvnn("share", "pack", run.path)
     assert done.exit_code == 0, done.output
     assert done.output.startswith("letters.zip: 7 files, ")
     assert f"sha256 {sha256_of(Path('letters.zip'))}\n" in done.output
@@ -51,7 +51,7 @@ def test_a_packed_run_is_loaded_again(run, small_catalog):
 
 
 def test_a_pack_holds_what_is_needed_and_nothing_else(run):
-    crvnn("pack", run.path)
+    crvnn("share", "pack", run.path)
     assert set(zipfile.ZipFile("letters.zip").namelist()) == {f"letters/{name}" for name in NEEDED}
 
 
@@ -62,9 +62,9 @@ def test_metrics_and_checkpoints_are_packed_when_asked_for(run):
 
 
 def test_packing_twice_gives_the_same_bytes(run):
-    crvnn("pack", run.path, "--out", "one.zip")
+    crvnn("share", "pack", run.path, "--out", "one.zip")
     shutil.copytree(run.path, "elsewhere/letters")
-    done = crvnn("pack", "elsewhere/letters", "--out", "two.zip", "--json")
+    done = crvnn("share", "pack", "elsewhere/letters", "--out", "two.zip", "--json")
     assert Path("one.zip").read_bytes() == Path("two.zip").read_bytes()
     facts = json.loads(done.stdout)
     assert facts["sha256"] == sha256_of(Path("one.zip"))
@@ -72,14 +72,14 @@ def test_packing_twice_gives_the_same_bytes(run):
 
 
 def test_a_pack_can_be_packed_again(run):
-    crvnn("pack", run.path)
-    done = crvnn("pack", "letters.zip", "--out", "again.zip")
+    crvnn("share", "pack", run.path)
+    done = crvnn("share", "pack", "letters.zip", "--out", "again.zip")
     assert done.exit_code == 0, done.output
     assert Path("again.zip").read_bytes() == Path("letters.zip").read_bytes()
 
 
 def test_an_installed_model_is_packed_under_its_name():
-    done = crvnn("pack", "listops")
+    done = crvnn("share", "pack", "listops")
     assert done.exit_code == 0, done.output
     with zipfile.ZipFile("listops.zip") as archive:
         card = archive.read("listops/README.md").decode()
@@ -98,7 +98,7 @@ def test_several_seeds_are_packed_together(run, tmp_path):
     (group / "summary.json").write_text("{}")
     files = contents(RunDirectory(group), "group")
     assert set(files) == {"seeds.toml", "summary.json"} | {f"seed-0/{name}" for name in NEEDED}
-    done = crvnn("pack", group)
+    done = crvnn("share", "pack", group)
     assert done.exit_code == 0, done.output
     assert "1 run of the task 'letters'" in crvnn("compare", "group.zip").output
 
@@ -119,7 +119,7 @@ def test_plug_in_files_of_a_run_are_packed(run):
 )
 def test_an_incomplete_run_is_not_packed(run, missing, message):
     (run.path / missing).unlink()
-    done = crvnn("pack", run.path)
+    done = crvnn("share", "pack", run.path)
     assert done.exit_code == 2
     assert message in done.output
     assert not Path("letters.zip").exists()

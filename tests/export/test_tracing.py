@@ -214,7 +214,7 @@ def test_the_command_says_what_it_wrote(letters_run, tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "traced", lambda exportable: None)
     monkeypatch.setattr(formats, "_write_pt2", lambda program, exportable, path: path.write_text("graph"))
     monkeypatch.setattr(formats, "_run_pt2", lambda path, exportable: exportable.expected)
-    command = ["--plugin", small.__file__, "export", str(letters_run), "--to", "pt2"]
+    command = ["--plugin", small.__file__, "share", "export", str(letters_run), "--to", "pt2"]
     done = CliRunner().invoke(main, [*command, "--hard"])
     assert done.exit_code == 0, done.output
     assert done.output == (

@@ -16,7 +16,7 @@ from disturbed import until
 
 HOOKS = sorted(name for name in vars(hooks) if name.startswith("crvnn_"))
 #: The command that calls each hook; all others are called for the catalog.
-COMMANDS = {"crvnn_kernels": ["native"], "crvnn_commands": ["--help"]}
+COMMANDS = {"crvnn_kernels": ["doctor", "--build"], "crvnn_commands": ["--help"]}
 FEW = ("crvnn_cells", *COMMANDS)  # of the default tests; 'make test-faults' takes all
 CASES = [pytest.param(hook, marks=() if hook in FEW else pytest.mark.slow) for hook in HOOKS]
 DEEDS = {

@@ -149,19 +149,7 @@ def test_an_archive_with_a_name_that_is_no_utf8_is_refused(tmp_path):
         list(file)
 
 
-# Not completion, which asks the shell for its version.
-_COMMANDS = [
-    "assemble",
-    "list",
-    "describe",
-    "specs",
-    "predict",
-    "parse",
-    "compare",
-    "eval",
-    "trees",
-    "check",
-]
+_COMMANDS = ["assemble", "list", "predict", "compare", "eval", "trees", "check"]
 _OPTIONS = [
     "--set",
     "--json",
@@ -170,6 +158,7 @@ _OPTIONS = [
     "--out",
     "--split",
     "--hard",
+    "--trees",
     "--format",
     "--data",
     "--help",

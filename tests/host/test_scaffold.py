@@ -64,7 +64,7 @@ def test_a_new_package_keeps_every_promise_of_its_slot(slot, tmp_path, load_pack
 
 @pytest.mark.parametrize("slot", SLOTS)
 def test_the_parameters_of_a_new_package_are_explained(slot, tmp_path, load_package):
-    from crvnn_core.host.description import describe
+    from crvnn_core.spec.description import describe
 
     create_package(slot, f"shown-{slot}", tmp_path / "shown")
     plugin = load_package(tmp_path / "shown", f"shown_{slot}")

@@ -186,13 +186,13 @@ def test_kernels_are_compiled_from_a_wheel_outside_of_the_clone(tmp_path):
         "CRVNN_CACHE": str(tmp_path / "cache"),
         "CRVNN_NATIVE": "1",
     }
-    command = [sys.executable, "-c", "from crvnn_core.cli import main; main()", "native", "--build", "--json"]
+    command = [sys.executable, "-c", "from crvnn_core.cli import main; main()", "doctor", "--build", "--json"]
     done = subprocess.run(command, cwd=tmp_path, env=os.environ | own, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    libraries = json.loads(done.stdout)["libraries"]
-    assert len(libraries) == 2
-    assert all(library["in_use"] for library in libraries)
-    built = sorted(Path(library["path"]) for library in libraries)
+    findings = [finding["text"] for finding in json.loads(done.stdout)["findings"]]
+    assert len(findings) == 2
+    assert all(": in use (" in text for text in findings)
+    built = sorted(Path(text.partition("(")[2].rstrip(")")) for text in findings)
     left = sorted(file.name for file in (tmp_path / "cache" / "kernels").iterdir())
     assert left == _files(*built)  # and nothing else is left
     headers = {path.name for path in (tmp_path / "installed").rglob("*.h")}

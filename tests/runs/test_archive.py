@@ -133,7 +133,7 @@ def test_two_files_of_one_name_are_refused(tmp_path):
 def test_an_archive_without_a_run_says_what_it_holds(tmp_path, members, held):
     path = zipped(tmp_path / "other.zip", members)
     with pytest.raises(
-        CrvnnError, match=f"holds no run: there is no spec.toml in it, only {held}. 'crvnn pack'"
+        CrvnnError, match=f"holds no run: there is no spec.toml in it, only {held}. 'crvnn share pack'"
     ):
         unpack(path, "other.zip", tmp_path / "run")
 

@@ -163,7 +163,7 @@ def test_a_directory_does_not_hide_a_named_spec(offering):
 def test_an_unknown_name_is_an_error_that_knows_the_nearest(offering):
     problem = the_problem_of(offering, "oferred")
     assert "no spec has this name. Did you mean 'offered'?" in problem
-    assert "'crvnn specs' lists" in problem
+    assert "'crvnn list specs' lists" in problem
 
 
 def test_the_file_of_a_named_spec_in_another_place_is_an_error_that_gives_the_name(offering):

@@ -3,7 +3,7 @@
 import pytest
 
 from crvnn_core import Component, create_plugin_manager, read_catalog
-from crvnn_core.host.description import with_parameters
+from crvnn_core.spec.description import with_parameters
 from crvnn_core.testing import CHECKS, run_checks
 
 CATALOG = read_catalog(create_plugin_manager())

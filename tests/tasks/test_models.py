@@ -24,7 +24,7 @@ HOME = Path(crvnn_tasks.__file__).parent / "models" / "listops"
 
 @pytest.mark.parametrize("name", ["listops", "listops-guided", "listops-soft", "logic"])
 def test_its_card_points_to_nothing_that_a_wheel_lacks(name):
-    shown = CliRunner().invoke(main, ["describe", "model", name]).stdout
+    shown = CliRunner().invoke(main, ["list", "model", name]).stdout
     assert shown.startswith(f"model {name}: ")
     assert "docs/" not in shown
     commands = [line.split("`")[1].split() for line in shown.splitlines() if "| `crvnn " in line]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Format:
-    """A format of trees: what it is called, and what ``Tree`` and ``crvnn parse`` need to know of it."""
+    """A format of trees: what it is called, and what ``Tree`` and ``crvnn predict --trees`` need to know of it."""
 
     #: For ``Tree.to`` and ``--format``; also the name of its module.
     name: str

@@ -1,4 +1,4 @@
-"""``crvnn export``."""
+"""``crvnn share export``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
 
 
-@click.command("export")
+@click.command("export", short_help="Write a model for other runtimes, as ONNX or pt2.")
 @click.argument("run")
 @click.option("--to", "form", type=click.Choice(["onnx", "pt2"]), required=True, help="The format.")
 @click.option(
@@ -39,9 +39,9 @@ def export_command(
 
     \b
     Examples:
-      crvnn export listops --to onnx --hard
-      crvnn export runs/first --to onnx --depth 20 --out first.onnx
-      crvnn export runs/first --to pt2
+      crvnn share export listops --to onnx --hard
+      crvnn share export runs/first --to onnx --depth 20 --out first.onnx
+      crvnn share export runs/first --to pt2
     """
     from crvnn_core.downloads.progress import format_bytes
     from crvnn_export.graphs.classifier import Exportable

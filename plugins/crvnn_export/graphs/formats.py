@@ -1,4 +1,4 @@
-"""The formats of ``crvnn export``: writing a model, and running what was written."""
+"""The formats of ``crvnn share export``: writing a model, and running what was written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``crvnn pack`` and ``crvnn push``."""
+"""``crvnn share pack`` and ``crvnn share push``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def content_options(command: F) -> F:
     return click.option("--metrics", is_flag=True, help="Include the learning curve, for reports.")(command)
 
 
-@click.command("pack")
+@click.command("pack", short_help="Write a run as a zip file that every command takes.")
 @click.argument("run")
 @click.option(
     "--out",
@@ -43,8 +43,8 @@ def pack_command(
 
     \b
     Examples:
-      crvnn pack listops
-      crvnn pack runs/first --out first.zip --metrics
+      crvnn share pack listops
+      crvnn share pack runs/first --out first.zip --metrics
       crvnn predict first.zip "[MAX 2 9 4 ]"
       crvnn predict "https://example.org/first.zip#sha256=..." "[MAX 2 9 4 ]"
     """
@@ -65,7 +65,7 @@ def pack_command(
     click.echo(f"{out}: {len(files)} files, {format_bytes(size)}\nsha256 {sha256}")
 
 
-@click.command("push")
+@click.command("push", short_help="Upload a run to the Hugging Face hub.")
 @click.argument("run")
 @click.argument("repository", metavar="OWNER/NAME")
 @click.option("--private", is_flag=True, help="If the repository is created, make it private.")
@@ -91,7 +91,7 @@ def push_command(
 
     \b
     Examples:
-      crvnn push runs/first me/my-first-model --private
+      crvnn share push runs/first me/my-first-model --private
       crvnn predict hf:me/my-first-model "[MAX 2 9 4 ]"
     """
     from crvnn_core.runs.directory import find_run

@@ -43,7 +43,7 @@ def push(
     """Upload files to a model repository, which is created if need be; the address of the commit is returned."""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise CrvnnError(f"{repository}: a repository of the hub is called owner/name")
-    hub = _library("'crvnn push'")
+    hub = _library("'crvnn share push'")
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             place = Path(folder, name)

@@ -25,7 +25,7 @@ def task_of(offer: Offer, directory: Path | None, sets: Sequence[str]) -> FileTa
     import inspect
 
     from crvnn_core.errors import CrvnnError
-    from crvnn_core.host.description import with_parameters
+    from crvnn_core.spec.description import with_parameters
     from crvnn_core.spec.reader import settings_of
     from crvnn_tasks.rows import FileTask
 

@@ -1,21 +1,16 @@
-"""Descriptions of components, presets, specs and models, from what is written; nothing is built."""
+"""Components described, and given settings by hand; nothing is built."""
 
 from __future__ import annotations
 
 import inspect
-import json
 import re
-import tomllib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
-import tomli_w
 from attrs import evolve
 
 from crvnn_core.annotations import ranges
-from crvnn_core.errors import Problem, SpecError, UnknownNameError, nearest
-from crvnn_core.host.attribution import Source
+from crvnn_core.errors import Problem, SpecError, nearest
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.component import Component
 from crvnn_core.host.slots import find_slot
@@ -26,9 +21,7 @@ from crvnn_core.spec.values import describe as describe_kind
 
 
 def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
-    """A component's parameters, docstring, contract and package as JSON-compatible data, for ``crvnn describe``."""
-    from crvnn_core.testing import promise
-
+    """A component's parameters, docstring and package as JSON-compatible data."""
     offer = catalog.find(slot, name)
     settings, inner = settings_of(offer), find_slot(slot).inner
     build = offer.component.load()
@@ -54,68 +47,7 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
             for key, parameter in settings.items()
         ],
         "given": [key for key in offer.component.parameters() if key in find_slot(slot).filled_in],
-        "contract": [promise(check) for check in find_slot(slot).load_checks()],
     }
-
-
-def describe_preset(catalog: Catalog, name: str) -> dict[str, Any]:
-    """A preset's settings as JSON-compatible data, for ``crvnn describe preset``."""
-    preset = catalog.preset(name)
-    return {
-        "kind": "preset",
-        "name": name,
-        "summary": preset.summary,
-        "package": str(catalog.presets[name][1]),
-        "default": preset.default,
-        "use": f"crvnn assemble --preset {name}",
-        "model": dict(preset.model),
-        "text": tomli_w.dumps({"model": dict(preset.model)}),
-    }
-
-
-def describe_spec(catalog: Catalog, name: str) -> dict[str, Any]:
-    """A named spec's purpose, data and text as JSON-compatible data, for ``crvnn describe spec``."""
-    spec, source = _offered("spec", name, catalog.specs)
-    return {
-        "kind": "spec",
-        "name": name,
-        "summary": spec.summary,
-        "package": str(source),
-        "path": spec.path,
-        "data": spec.data,
-        "duration": spec.duration,
-        "use": f"crvnn train {name}",
-        "text": Path(spec.path).read_text(encoding="utf-8"),
-    }
-
-
-def describe_model(catalog: Catalog, name: str) -> dict[str, Any]:
-    """A trained model's spec, results and card as JSON-compatible data, for ``crvnn describe model``."""
-    model, source = _offered("model", name, catalog.models)
-    home = Path(model.path)
-    card, results, spec = home / "MODEL.md", home / "results.json", home / "spec.toml"
-    return {
-        "kind": "model",
-        "name": name,
-        "summary": model.summary,
-        "package": str(source),
-        "path": model.path,
-        "use": f"crvnn predict {name} TEXT",
-        "spec": tomllib.loads(spec.read_text(encoding="utf-8")) if spec.exists() else None,
-        "results": json.loads(results.read_text(encoding="utf-8")) if results.exists() else None,
-        "text": card.read_text(encoding="utf-8") if card.exists() else "It has no MODEL.md.",
-    }
-
-
-_R = TypeVar("_R")
-
-
-def _offered(what: str, name: str, known: Mapping[str, tuple[_R, Source]]) -> tuple[_R, Source]:
-    if name not in known:
-        raise UnknownNameError(
-            f"no {what} is called '{name}'.{nearest(name, known)}\n'crvnn list {what}s' shows what is installed."
-        )
-    return known[name]
 
 
 def _default(parameter: inspect.Parameter) -> str:

@@ -1,7 +1,39 @@
-"""How results show themselves in a notebook, and become frames of pandas.
+"""One kit for what people look at: tables, progress, charts, pages, colours, and the cells of a notebook.
 
-``views.py`` makes HTML of an object, ``frames.py`` a frame; ``markup.py`` has the style. To show another
-class, let it inherit from ``Shown`` and register a function for it in both.
+=================  ====================================================================================================
+``tables``         ``Table`` and ``print_table``: on a terminal, as Markdown, on a page; ``write_csv``
+``progress``       ``counting``: a bar on a terminal or in a notebook, lines elsewhere; ``format_bytes``
+``charts``         ``Axis``, ``Plot`` and ``Matrix``: charts as SVG
+``pages``          ``page``: one HTML file with the style sheet of all pages; ``render``: a Jinja template
+``palette``        the colours, for light and dark
+``notebook``       pieces of HTML from which results draw themselves in a notebook
+=================  ====================================================================================================
+
+The kit knows nothing of models, runs and trees: they bring themselves into its form. A page with a chart and a table::
+
+    from crvnn_core.display import pages
+    from crvnn_core.display.charts import Axis, Plot
+    from crvnn_core.display.tables import Table
+
+    points = [(0, 2.3), (100, 0.4)]
+    plot = Plot(Axis.fit("step", [x for x, _ in points]), Axis.fit("Loss", [y for _, y in points]))
+    chart = plot.draw("Loss", "The loss falls from 2.3 to 0.4.", [plot.line(points, "line run-0")])
+    scores = Table(("run", "accuracy %"), [("first", "97.2")], right=(1,))
+    html = pages.page(
+        "my_package", "mine", brand="crvnn mine", links={"scores": "Scores"}, chart=chart, scores=scores
+    )
+
+where ``my_package/templates/mine.html.jinja`` is::
+
+    {% extends "page.html.jinja" %}
+    {% from "macros.html.jinja" import figure, table_of %}
+    {% block title %}Mine{% endblock %}
+    {% block main %}
+    <section id="scores"><h2>Scores</h2>
+    <div class="charts">{{ figure("Loss", chart) }}</div>
+    {{ table_of(scores, "Of all runs.") }}
+    </section>
+    {% endblock %}
 """
 
 from __future__ import annotations
@@ -13,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """Draws itself in a notebook, and turns into a frame of pandas."""
+    """Draws itself in a notebook, and turns into a pandas DataFrame."""
 
     __slots__ = ()
 
@@ -23,7 +55,7 @@ class Shown:
         return view(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """This as a frame of pandas, if pandas is installed."""
+        """This as a pandas DataFrame, if pandas is installed."""
         from crvnn_core.display.frames import frame
 
         return frame(self)

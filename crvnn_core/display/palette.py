@@ -1,7 +1,7 @@
 """The colours of drawn trees and of the pages of the explorer and the report: one definition, for light and dark.
 
-Colour-blind people can tell e from c, and the first four runs from each other: ``tests/test_palette.py`` simulates
-protanopia, deuteranopia and tritanopia. No run has the colour of e or c.
+They were chosen with simulated protanopia, deuteranopia and tritanopia: colour-blind people can tell e from c, and the
+first four runs from each other. No run has the colour of e or c.
 """
 
 from __future__ import annotations

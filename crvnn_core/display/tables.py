@@ -1,4 +1,4 @@
-"""Tables: printed with aligned columns, wrapped where a terminal is too narrow; and written as CSV."""
+"""Tables: printed with aligned columns, wrapped where a terminal is too narrow; as Markdown, on pages and as CSV."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import csv
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import click
+from attrs import frozen
 
 _GAP = "  "
 _NARROWEST = 8  # columns are not made narrower than this
@@ -17,12 +18,46 @@ _NARROWEST = 8  # columns are not made narrower than this
 CONTROL = {**dict.fromkeys((*range(0x0A), *range(0x0B, 0x20), *range(0x7F, 0xA0))), 0x09: " "}
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+@frozen
+class Table:
+    """Columns, rows of cells, and the numbers of the columns that are aligned to the right.
+
+    On a page, the macro ``table_of`` of ``macros.html.jinja`` draws it; cells may then be markup.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Collection[int] = ()
+
+    def print(self) -> None:
+        """Print it as wide as the terminal."""
+        head, *body = self.lines(terminal_width())
+        click.secho(head, bold=True)
+        for line in body:
+            click.echo(line)
+
+    def lines(self, width: int) -> list[str]:
+        """Its lines, of at most ``width`` characters if its columns can be made that narrow."""
+        cells = [[cell.translate(CONTROL) for cell in row] for row in (self.columns, *self.rows)]
+        widths = [
+            max(_width(line) for text in texts for line in text.split("\n"))
+            for texts in zip(*cells, strict=True)
+        ]
+        room = width - len(_GAP) * (len(widths) - 1)
+        while sum(widths) > room and max(widths) > _NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+        return [line for row in cells for line in _row_lines(row, widths, self.right)]
+
+    def markdown(self) -> str:
+        """As a table of Markdown."""
+        rule = ["---:" if number in self.right else "---" for number in range(len(self.columns))]
+        rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in self.rows]
+        return "".join(f"| {' | '.join(line)} |\n" for line in (self.columns, rule, *rows))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> None:
     """Print a table; the columns whose numbers are in ``right`` are aligned to the right."""
-    head, *body = table_lines(columns, rows, right, terminal_width())
-    click.secho(head, bold=True)
-    for line in body:
-        click.echo(line)
+    Table(columns, rows, right).print()
 
 
 def write_csv(file: IO[str], columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -48,21 +83,7 @@ def terminal_width() -> int:
     return width if sys.stdout.isatty() else max(width, 200)
 
 
-def table_lines(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int], width: int
-) -> list[str]:
-    """The lines of a table, of at most ``width`` characters if its columns can be made that narrow."""
-    cells = [[cell.translate(CONTROL) for cell in row] for row in (columns, *rows)]
-    widths = [
-        max(_width(line) for text in texts for line in text.split("\n")) for texts in zip(*cells, strict=True)
-    ]
-    room = width - len(_GAP) * (len(widths) - 1)
-    while sum(widths) > room and max(widths) > _NARROWEST:
-        widths[widths.index(max(widths))] -= 1
-    return [line for row in cells for line in _row_lines(row, widths, right)]
-
-
-def _row_lines(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> Iterator[str]:
+def _row_lines(row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> Iterator[str]:
     """The lines of one row, as many as its highest cell has."""
     wrapped = [list(_wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)]
     for number in range(max(map(len, wrapped))):

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from email.message import Message
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from crvnn_core.downloads.progress import Progress, format_bytes
+from crvnn_core.display.progress import Progress, counting, format_bytes
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import write_atomically
 
@@ -44,6 +45,11 @@ class RefusedError(CrvnnError):
 
 class _TransientError(Exception):
     """A failure after which a retry may succeed."""
+
+
+def showing_transfers() -> AbstractContextManager[Progress]:
+    """What shows the progress of one transfer after the other: a bar, or lines."""
+    return counting(None, "downloading", unit=format_bytes, interval=10.0)
 
 
 def fetch(url: str, partial: Path, progress: Progress, retries: Retries) -> bool:
@@ -104,7 +110,7 @@ def _retry(attempt: Callable[[], T], partial: Path | None, progress: Progress, r
                     f"{error}. {failures} attempts failed.{kept if _size(partial) else ''}"
                 ) from None
             pause = retries.pause * 2 ** (failures - 1)
-            progress.noted(f"{error}; retrying in {pause:g} s")
+            progress.print(f"{error}; retrying in {pause:g} s")
             time.sleep(pause)
 
 
@@ -171,7 +177,7 @@ def _transfer(url: str, path: Path, progress: Progress, timeout: float) -> None:
 
 
 def _start_over(url: str, path: Path, progress: Progress, timeout: float) -> None:
-    progress.noted(f"{path.name} cannot be resumed, the file has changed on the server; starting over")
+    progress.print(f"{path.name} cannot be resumed, the file has changed on the server; starting over")
     discard(path)
     _transfer(url, path, progress, timeout)
 
@@ -190,13 +196,16 @@ def _save(url: str, path: Path, response: Any, progress: Progress, known: _Parti
         if not done:
             path.unlink(missing_ok=True)
         write_atomically(_record_of(path), json.dumps({"url": url, "total": total, "tag": known.validator}))
-        progress.began(path.stem, done, total)
+        present = f", {format_bytes(done)} already present" if done else ""
+        size = f" ({format_bytes(total)}{present})" if total else ""
+        progress.print(f"downloading {path.stem}{size}")
+        progress.begin(total, path.stem, done)
         with path.open("ab") as file:
             while chunk := _read(response, _CHUNK):
                 file.write(chunk)
                 file.flush()  # so that a full disk raises here
                 done += len(chunk)
-                progress.moved(len(chunk))
+                progress(len(chunk))
                 if done > (MOST_UNANNOUNCED if total is None else total):
                     discard(path)
                     said = "no size" if total is None else f"a size of {format_bytes(total)}"

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from crvnn_core.downloads.progress import format_bytes
+from crvnn_core.display.progress import format_bytes
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import replacing, sha256_of
 

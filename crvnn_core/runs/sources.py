@@ -71,8 +71,7 @@ def _unpacked(archive: Path, name: str, expected: str) -> Path:
 
 def _downloaded(url: str, expected: str) -> Path:
     """The cached directory of a zip file at an address. Without a checksum it is downloaded every time."""
-    from crvnn_core.downloads.progress import show_progress
-    from crvnn_core.downloads.transfer import Retries, discard, fetch
+    from crvnn_core.downloads.transfer import Retries, discard, fetch, showing_transfers
 
     kept = _cache() / f"{expected}.zip"
     if _is_whole(kept, expected):
@@ -82,7 +81,7 @@ def _downloaded(url: str, expected: str) -> Path:
         re.sub(r"[^\w.-]", "_", url.rpartition("/")[2]),
     )
     partial = _cache() / number / f"{file}.part"
-    with _alone(_cache() / f"{number}.lock"), show_progress() as progress:
+    with _alone(_cache() / f"{number}.lock"), showing_transfers() as progress:
         if _is_whole(kept, expected):  # by another process
             return _unpacked(kept, url, expected)
         fetch(url, partial, progress, Retries())
@@ -93,7 +92,7 @@ def _downloaded(url: str, expected: str) -> Path:
         finally:
             discard(partial)
         if not expected:
-            progress.noted(
+            progress.print(
                 f"not verified, and downloaded again next time; with its checksum this is {url}#sha256={directory.name}"
             )
         return directory

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
+from crvnn_core.display.tables import Table
 from crvnn_reproduce.results import Cell, Line, Results
 
 _SIDE_BY_SIDE = 2  # columns up to which the published figure stands beside the one measured here
 
 
-@frozen
-class Sheet:
-    """Titles, rows of texts, and which columns hold numbers."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: tuple[int, ...]
-
-    def markdown(self) -> str:
-        """As a table of Markdown."""
-        rule = ["---:" if number in self.right else "---" for number in range(len(self.columns))]
-        lines = [self.columns, rule, *(tuple(map(_escaped, row)) for row in self.rows)]
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def sheet(results: Results) -> Sheet:
+def sheet(results: Results) -> Table:
     """The rows of a table: with few columns one line each, otherwise one for the paper and one for here."""
     beside = len(results.columns) <= _SIDE_BY_SIDE
     titles = [each for title in results.columns.values() for each in (f"{title}, paper", f"{title}, here")]
@@ -33,13 +17,13 @@ def sheet(results: Results) -> Sheet:
     columns = ("row", *titles, "seeds", "time", "remarks")
     rows = [cells for line in results.lines for cells in (_beside if beside else _below)(line)]
     first = 1 if beside else 2
-    return Sheet(columns, tuple(rows), tuple(range(first, len(columns) - 1)))
+    return Table(columns, tuple(rows), tuple(range(first, len(columns) - 1)))
 
 
-def verdict_sheet(results: Results) -> Sheet:
+def verdict_sheet(results: Results) -> Table:
     """The claims, whether each holds here, and by how much."""
     rows = tuple((each.claim.says, each.state, each.detail) for each in results.verdicts)
-    return Sheet(("claim", "here", "differences"), rows, ())
+    return Table(("claim", "here", "differences"), rows, ())
 
 
 def _beside(line: Line) -> list[tuple[str, ...]]:
@@ -115,7 +99,3 @@ def markdown(results: Results) -> str:
         parts += ["## Claims\n", verdict_sheet(results).markdown()]
     parts += ["## Notes\n", "".join(f"- {note}\n" for note in notes(results))]
     return "\n".join(parts)
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")

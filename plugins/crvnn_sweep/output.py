@@ -7,26 +7,10 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
-
+from crvnn_core.display.tables import Table
 from crvnn_core.runs.comparison import Spread
 from crvnn_sweep.results import Findings, Row
 from crvnn_sweep.space import short_names
-
-
-@frozen
-class Table:
-    """Columns, rows of texts, and which columns hold numbers."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: tuple[int, ...]
-
-    def markdown(self) -> str:
-        """As a table of Markdown."""
-        rule = ["---:" if number in self.right else "---" for number in range(len(self.columns))]
-        lines = [self.columns, rule, *(map(_escaped, row) for row in self.rows)]
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def trial_table(findings: Findings) -> Table:
@@ -122,10 +106,6 @@ def _metric(value: float | None, findings: Findings) -> str:
     if value is None:
         return ""
     return Spread((value,)).format(findings.metric, 1 if findings.metric == "accuracy" else 4)
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")
 
 
 def markdown(findings: Findings, title: str) -> str:

@@ -1,21 +1,15 @@
-"""The page of a study: one HTML file with plots of its trials, drawn with the charts of ``crvnn report``."""
+"""The page of a study: one HTML file with plots of its trials, drawn with the charts of all pages."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from importlib.resources import files
-from typing import Any
+from collections.abc import Sequence
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from crvnn_core.display.palette import css_variables
-from crvnn_report.charts.axis import Axis
-from crvnn_report.charts.matrix import Matrix
-from crvnn_report.charts.plot import Mark, Plot
-from crvnn_sweep.output import Table, counted, effect_table, shown_value, text, trial_table
+from crvnn_core.display import pages
+from crvnn_core.display.charts import Axis, Mark, Matrix, Plot
+from crvnn_sweep.output import counted, effect_table, shown_value, text, trial_table
 from crvnn_sweep.results import Findings, Row
 from crvnn_sweep.settings import Sweep
 from crvnn_sweep.space import Choice, Dimension, Range, all_dimensions, short_names
@@ -23,9 +17,11 @@ from crvnn_sweep.space import Choice, Dimension, Range, all_dimensions, short_na
 
 def page(findings: Findings, sweep: Sweep, name: str) -> str:
     """What a study has found, as HTML that loads nothing."""
-    style = files("crvnn_report").joinpath("templates", "page.css").read_text("utf-8")
-    trials, effects = trial_table(findings), effect_table(findings)
-    return _ENVIRONMENT.get_template("sweep.html.jinja").render(
+    return pages.page(
+        "crvnn_sweep",
+        "sweep",
+        brand="crvnn sweep",
+        links={"best": "Best", **({"settings": "Settings"} if findings.complete else {}), "trials": "Trials"},
         name=name,
         sweep=sweep,
         counted=counted(findings),
@@ -36,15 +32,9 @@ def page(findings: Findings, sweep: Sweep, name: str) -> str:
         history=_history(findings) if findings.complete else None,
         settings=_setting_plots(findings, sweep),
         pairs=_pair_plots(findings, sweep),
-        trials=_cells(trials),
-        effects=_cells(effects),
-        style=Markup(css_variables() + style),
-        version=version("crvnn"),
+        trials=trial_table(findings),
+        effects=effect_table(findings),
     )
-
-
-def _cells(table: Table) -> Mapping[str, Any]:
-    return {"columns": table.columns, "rows": table.rows, "right": set(table.right)}
 
 
 def _scaled(value: float, findings: Findings) -> float:
@@ -99,15 +89,7 @@ def _setting_plot(dimension: Dimension, rows: Sequence[Row], findings: Findings)
         places = [float(row.params[dimension.name]) for row in rows]
     else:
         labels = [str(option.label) for option in dimension.options]
-        slanted = sum(map(len, labels)) > 45
-        horizontal = Axis(
-            "",  # slanted labels need its place, and the caption says it
-            -0.5,
-            len(labels) - 0.5,
-            format=lambda value: labels[round(value)],
-            fixed_ticks=[float(number) for number in range(len(labels))],
-            slanted=slanted,
-        )
+        horizontal = Axis.of_names("", labels)  # the caption says what it is
         plot = Plot(horizontal, vertical)
         places = [float(labels.index(str(row.params[dimension.name]))) for row in rows]
         for number in range(len(labels)):
@@ -158,12 +140,3 @@ def _pair_plot(one: Choice, two: Choice, findings: Findings) -> Markup:
         tooltip=lambda i, j: _tooltip(best[i, j], findings) if (i, j) in best else "no complete trial",
     )
     return matrix.draw(f"{one.name} and {two.name}", "The best value of each combination.", "share", (64, 26))
-
-
-_ENVIRONMENT = Environment(
-    loader=PackageLoader("crvnn_sweep"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)

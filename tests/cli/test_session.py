@@ -6,7 +6,6 @@ import re
 import pytest
 
 from calling import QUICK, crvnn, run
-from crvnn_core.cli.session import counting
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -168,16 +167,3 @@ def test_a_hook_that_prints_does_not_spoil_the_json(tmp_path):
     said = run("list", "cells", "--json", "--plugin", path)
     assert "loud" in [row["name"] for row in json.loads(said.stdout)["components"]]
     assert "hello" in said.stderr
-
-
-def test_in_a_pipe_a_line_now_and_then_says_how_long_the_rest_takes(monkeypatch, capsys):
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    with counting(1000, "evaluating") as done:
-        for seconds, number in ((20, 100), (40, 100), (45, 100), (100, 200)):
-            now[0] = seconds
-            done(number)
-    assert (
-        capsys.readouterr().err
-        == "evaluating: 200 of 1,000, 2:40 left\nevaluating: 500 of 1,000, 1:40 left\n"
-    )

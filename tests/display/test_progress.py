@@ -1,5 +1,6 @@
 """Bars and lines that say how far something has come."""
 
+import io
 import sys
 import time
 import types
@@ -61,4 +62,58 @@ def test_a_single_item_that_takes_long_is_heard_of(monkeypatch, capsys):
     monkeypatch.setattr(progress.Lines, "interval", 0.01)
     with progress.counting(1, "predicting"):
         time.sleep(0.2)
-    assert "predicting: 0 of 1, 0:00 so far" in capsys.readouterr().err
+    assert "predicting: 0 of 1  0:00 so far" in capsys.readouterr().err
+
+
+def test_in_a_pipe_a_line_now_and_then_says_how_long_the_rest_takes(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with progress.counting(1000, "evaluating") as done:
+        for seconds, number in ((20, 100), (40, 100), (45, 100), (100, 200)):
+            now[0] = seconds
+            done(number)
+    assert capsys.readouterr().err.splitlines() == [
+        "evaluating: 200 of 1,000  2:40 left",
+        "evaluating: 500 of 1,000  1:40 left",
+    ]
+
+
+def test_lines_tell_of_one_transfer_after_the_other(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    lines = progress.Lines(None, "downloading", unit=progress.format_bytes, interval=10.0)
+    lines.begin(4_000_000, "a.zip", 1000)
+    for seconds in (5, 10, 12):
+        now[0] = seconds
+        lines(500_000)
+    lines.begin(None, "b.zip")
+    now[0] = 30
+    lines(999)
+    assert capsys.readouterr().err.splitlines() == ["a.zip: 1.0 MB of 4.0 MB  0:30 left", "b.zip: 999 bytes"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_a_bar_with_lines_above_it(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.counting(None, "downloading", unit=progress.format_bytes) as bar:
+        bar.begin(2_000_000, "a[b].zip")
+        bar(1_000_000)
+        bar.print("broke off [again]")
+        bar.begin(2_000_000, "a[b].zip", 1_000_000)
+        bar(1_000_000)
+    drawn = sys.stderr.getvalue()
+    for text in ("a[b].zip", "2.0 MB/2.0 MB", "broke off [again]"):
+        assert text in drawn
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (2.5e6, "2.5 MB"), (2.2e9, "2.2 GB")],
+)
+def test_sizes_have_a_unit(count, text):
+    assert progress.format_bytes(count) == text

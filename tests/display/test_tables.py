@@ -5,7 +5,11 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core.display.tables import print_table, table_lines, terminal_width
+from crvnn_core.display.tables import Table, print_table, terminal_width
+
+
+def table_lines(columns, rows, right, width):
+    return Table(columns, rows, right).lines(width)
 
 
 def test_columns_are_aligned_to_the_left_or_right():
@@ -60,3 +64,8 @@ def test_a_terminal_is_as_wide_as_it_says(monkeypatch, capsys):
     assert terminal_width() == 12
     print_table(("text",), [("one two three",)])
     assert capsys.readouterr().out.splitlines() == ["\x1b[1mtext\x1b[0m", "one two", "three"]
+
+
+def test_as_markdown_columns_are_aligned_and_bars_escaped():
+    table = Table(("name", "size"), [("a|b", "1"), ("two\nlines", "2")], right=(1,))
+    assert table.markdown() == "| name | size |\n| --- | ---: |\n| a\\|b | 1 |\n| two lines | 2 |\n"

@@ -24,14 +24,15 @@ class Report:
     def __init__(self):
         self.begun, self.bytes, self.notes = [], 0, []
 
-    def began(self, file, done, total):
-        self.begun.append((file, done, total))
+    def begin(self, total, what, done):
+        self.begun.append((what, done, total))
 
-    def moved(self, count):
+    def __call__(self, count):
         self.bytes += count
 
-    def noted(self, message):
-        self.notes.append(message)
+    def print(self, line):
+        if not line.startswith("downloading "):
+            self.notes.append(line)
 
 
 @pytest.fixture
@@ -251,7 +252,7 @@ def test_a_disk_without_room_is_told_of_before_anything_is_fetched(site, part, r
 
 def test_a_disk_that_fills_up_is_one_message_and_the_part_is_kept(site, part, report):
     class Full(Report):
-        def moved(self, count):
+        def __call__(self, count):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(CrvnnError, match=r"data\.bin\.part cannot be written: .*No space left on device"):

@@ -43,7 +43,7 @@ def export_command(
       crvnn share export runs/first --to onnx --depth 20 --out first.onnx
       crvnn share export runs/first --to pt2
     """
-    from crvnn_core.downloads.progress import format_bytes
+    from crvnn_core.display.progress import format_bytes
     from crvnn_export.graphs.classifier import Exportable
     from crvnn_export.graphs.formats import export
 

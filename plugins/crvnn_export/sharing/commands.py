@@ -48,7 +48,7 @@ def pack_command(
       crvnn predict first.zip "[MAX 2 9 4 ]"
       crvnn predict "https://example.org/first.zip#sha256=..." "[MAX 2 9 4 ]"
     """
-    from crvnn_core.downloads.progress import format_bytes
+    from crvnn_core.display.progress import format_bytes
     from crvnn_core.runs.archive import write_archive
     from crvnn_core.runs.directory import find_run
     from crvnn_export.sharing.contents import contents

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from crvnn_core import Observer
 from crvnn_core.annotations import Count, Weight, check_ranges
-from crvnn_core.display.progress import in_notebook
-from crvnn_parts.observers.displays import Display, Lines, NotebookBar, TerminalBar
+from crvnn_core.display.progress import Pace, new_progress
+from crvnn_core.display.progress import Progress as Bar
 
 #: How to print each metric; others are printed with their name.
 _FORMATS: dict[str, Callable[[float], str]] = {
@@ -36,47 +35,55 @@ class Progress(Observer):
     @check_ranges
     def __init__(self, lines: Count = 10, seconds: Weight = 30.0) -> None:
         self.lines, self.seconds = lines, seconds
-        self._display: Display | None = None
+        self._bar: Bar | None = None
+        self._evaluation = Pace()
         self._step = self._steps = 0  # the current one, and the last one of the stage
         self._means: dict[str, float] = {}
 
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
         self._step, self._steps, self._means = facts.get("step", 0), steps, {}
-        self._display = self._new_display()
-        self._display.print(_heading(steps, facts))
-        self._display.begin(self._step, steps)
+        self._bar = new_progress(
+            steps,
+            "step",
+            form="{what} {done} of {total}",
+            unit=str,
+            stays=True,
+            lines=self.lines,
+            interval=self.seconds,
+        )
+        self._bar.print(_heading(steps, facts))
+        self._bar.begin(steps, done=self._step)
 
     def stage_started(self, steps: int, facts: Mapping[str, Any]) -> None:
         self._steps = steps
-        if self._display is not None:
-            self._display.begin(self._step, steps)
+        if self._bar is not None:
+            self._bar.begin(steps, done=self._step)
 
     def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
         self._step = step
         self._smooth(metrics)
-        if self._display is not None:
-            self._display.show(step, _show({**metrics, **self._means}))
+        if self._bar is not None:
+            self._bar.show(step, _show({**metrics, **self._means}))
 
     def evaluating(self, split: str, done: int, examples: int) -> None:
-        if self._display is not None:
-            self._display.evaluate(split, done, examples)
+        if done == 0:
+            self._evaluation = Pace()
+        left = self._evaluation.left(done, examples)
+        if self._bar is not None:
+            text = f"evaluating {split}: {done:,} of {examples:,}{f', {left} left' if left else ''}"
+            self._bar.status(text if done < examples else "")
 
     def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
         self.noted(f"step {step} of {self._steps}  development: {_show(metrics)}")
 
     def noted(self, message: str) -> None:
-        if self._display is not None:
-            self._display.print(message)
+        if self._bar is not None:
+            self._bar.print(message)
 
     def finished(self, facts: Mapping[str, Any]) -> None:
-        if self._display is not None:
-            self._display.stop()
-            self._display = None
-
-    def _new_display(self) -> Display:
-        if in_notebook():
-            return NotebookBar()
-        return TerminalBar() if sys.stderr.isatty() else Lines(self.lines, self.seconds)
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
     def _smooth(self, metrics: Mapping[str, float]) -> None:
         for name in _SMOOTHED:

@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from crvnn_core.display.charts import Matrix
 from crvnn_core.runs.comparison import percent
-from crvnn_report.charts.matrix import Matrix
 from crvnn_report.models import Prediction, VariantModel
 from crvnn_report.report import Report
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from crvnn_core.display.charts import Axis, Mark, Plot
 from crvnn_core.display.palette import run_class
-from crvnn_report.charts.axis import Axis
-from crvnn_report.charts.plot import Mark, Plot
 from crvnn_report.models import VariantModel
 from crvnn_report.report import Report
 

@@ -9,10 +9,9 @@ from typing import Any
 from attrs import frozen
 from markupsafe import Markup
 
+from crvnn_core.display.charts import HEIGHT, SLANTED_HEIGHT, Axis, Mark, Plot
 from crvnn_core.display.palette import run_class
 from crvnn_core.runs.records import Variant, groups
-from crvnn_report.charts.axis import Axis
-from crvnn_report.charts.plot import HEIGHT, SLANTED_HEIGHT, Mark, Plot
 from crvnn_report.models import VariantModel
 from crvnn_report.report import Report
 from crvnn_report.sections.overview import mean_and_deviation
@@ -22,7 +21,6 @@ FEW = 30
 _LABELS = {"accuracy": "Accuracy, %", "depth": "Mean depth, steps"}
 _OFFSET = 0.12  # between variants, as a part of the distance between groups
 _RANGES = 6  # of lengths
-_LETTERS = 48  # of all group names together, up to which they stand side by side
 
 
 @frozen
@@ -126,20 +124,12 @@ def _chart(x_label: str, names: Sequence[str], series: Sequence[_Series], label:
     every = [value for one in series for values in one.values for value in values]
     if not every:
         return None
-    slanted = len(names) * max(map(len, names)) > _LETTERS
-    x_axis = Axis(
-        x_label,
-        -0.5,
-        len(names) - 0.5,
-        format=lambda place: names[int(place)],
-        fixed_ticks=range(len(names)),
-        slanted=slanted,
-    )
+    x_axis = Axis.of_names(x_label, names)
     if label == _LABELS["accuracy"]:
         y_axis = Axis(label, -2.0, 103.0, fixed_ticks=range(0, 101, 20))
     else:
         y_axis = Axis.fit(label, every, zero=True)
-    plot = Plot(x_axis, y_axis, height=HEIGHT + (SLANTED_HEIGHT if slanted else 0))
+    plot = Plot(x_axis, y_axis, height=HEIGHT + (SLANTED_HEIGHT if x_axis.slanted else 0))
     marks: list[Mark] = []
     descriptions = []
     for colour, one in enumerate(series):

@@ -8,9 +8,8 @@ from typing import Any
 from attrs import frozen
 from markupsafe import Markup
 
+from crvnn_core.display.charts import Axis, Mark, Plot
 from crvnn_core.display.palette import run_class
-from crvnn_report.charts.axis import Axis
-from crvnn_report.charts.plot import Mark, Plot
 from crvnn_report.curves import METRICS, Curve, Points, downsampled, smoothed
 from crvnn_report.report import Report
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from crvnn_core.downloads.progress import format_bytes
+from crvnn_core.display.progress import format_bytes
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import replacing, sha256_of
 

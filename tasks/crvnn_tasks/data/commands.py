@@ -43,10 +43,10 @@ def get_command(name: str, directory: Path, mirror: str, as_json: bool) -> None:
     """
     import attrs
 
-    from crvnn_core.downloads.progress import show_progress
+    from crvnn_core.downloads.transfer import showing_transfers
     from crvnn_tasks.data.downloads import get
 
-    with show_progress() as progress:
+    with showing_transfers() as progress:
         found = get(name, directory, mirror, progress)
     if as_json:
         files = [attrs.asdict(each) for each in found]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from crvnn_core.downloads.progress import Lines, Progress, format_bytes
+from crvnn_core.display.progress import Lines, Progress, format_bytes
 from crvnn_core.downloads.transfer import RefusedError, Retries, check_address, discard, fetch, fetch_text
 from crvnn_core.errors import CrvnnError, UnknownNameError, nearest
 from crvnn_core.files import sha256_of
@@ -72,7 +72,11 @@ def get(
     try:
         for part in DATASETS[known]:
             found += _present(part, directory) or _download(
-                part, directory, mirror, progress or Lines(), retries or Retries()
+                part,
+                directory,
+                mirror,
+                progress or Lines(None, "downloading", unit=format_bytes),
+                retries or Retries(),
             )
     except OSError as error:
         raise CrvnnError(f"{directory} cannot be used: {error}") from error
@@ -159,7 +163,7 @@ def _fetch_checked(url: str, partial: Path, expected: str, progress: Progress, r
     if expected and digest != expected:
         discard(partial)
         if resumed:
-            progress.noted(f"{partial.stem} has a wrong checksum after it was resumed; starting over")
+            progress.print(f"{partial.stem} has a wrong checksum after it was resumed; starting over")
             return _fetch_checked(url, partial, expected, progress, retries)
         raise CrvnnError(
             f"{url}: the checksum is wrong, so the file was deleted.\n  sha256   {digest}\n  expected {expected}"

@@ -16,6 +16,7 @@ import click
 from attrs import frozen
 
 from crvnn_core.cli.session import json_option, print_json
+from crvnn_core.display.progress import counting
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import replacing
 from crvnn_tasks.listops.language import bracketed, evaluate
@@ -257,18 +258,12 @@ def _opened(out: Path | None) -> Iterator[IO[bytes]]:
 
 
 def _with_progress(found: Iterable[Made], rows: int, out: Path | None) -> Iterator[Made]:
-    """The rows, with a progress bar if standard error is a terminal and the rows are not printed on it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal or (out is None and sys.stdout.isatty()):
+    """The rows, with their progress unless they are printed on a terminal."""
+    if out is None and sys.stdout.isatty():
         yield from found
         return
-    columns = (TextColumn("generating rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("", total=rows)
+    with counting(rows, "generating rows") as done:
         for number, made in enumerate(found, 1):
             yield made
             if number % 100 == 0:
-                progress.update(bar, completed=number)
+                done(100)

@@ -63,14 +63,15 @@ class Quiet:
     def __init__(self):
         self.notes = []
 
-    def began(self, file, done, total):
+    def begin(self, total, what, done):
         pass
 
-    def moved(self, count):
+    def __call__(self, count):
         pass
 
-    def noted(self, message):
-        self.notes.append(message)
+    def print(self, line):
+        if not line.startswith("downloading "):
+            self.notes.append(line)
 
 
 def fetched(site, name, directory, report=None):

@@ -265,11 +265,10 @@ def test_a_reader_who_has_seen_enough_ends_it_quietly():
     assert said == b""
 
 
-def test_a_terminal_sees_how_far_it_is(tmp_path, monkeypatch):
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    monkeypatch.setenv("FORCE_COLOR", "1")
+def test_who_writes_a_file_sees_how_far_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("crvnn_core.display.progress.Lines.interval", 1e-9)
     result = run("listops", "--rows", 300, "--out", tmp_path / "rows.tsv")
-    assert "generating rows" in result.stderr
+    assert "generating rows: 100 of 300" in result.stderr
     assert result.stdout.startswith(f"{tmp_path / 'rows.tsv'}: 300 rows")
 
 

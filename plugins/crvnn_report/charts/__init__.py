@@ -1,1 +1,0 @@
-"""Charts as inline SVG: Python computes the coordinates, ``templates/charts`` has the markup."""

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from crvnn_core.inference.predictions import Prediction, Predictions
     from crvnn_core.inference.published_weights import load_published_weights
     from crvnn_core.inference.trained import Trained, load
+    from crvnn_core.inference.tree_scores import TreeScores, score_trees
     from crvnn_core.interfaces import Encoding
+    from crvnn_core.runs.results import Result, Results, Score
     from crvnn_core.spec import RunSpec
-    from crvnn_core.training.evaluation import Result, Results, Score
     from crvnn_core.trees import Tree
-    from crvnn_core.trees.evaluation import TreeScores, score_trees
 
     __version__: str
 
@@ -42,9 +42,9 @@ _MODULES = {
     "crvnn_core.inference.trained": ("Trained", "load"),
     "crvnn_core.interfaces": ("Encoding",),
     "crvnn_core.spec": ("RunSpec",),
-    "crvnn_core.training.evaluation": ("Result", "Results", "Score"),
+    "crvnn_core.runs.results": ("Result", "Results", "Score"),
     "crvnn_core.trees": ("Tree",),
-    "crvnn_core.trees.evaluation": ("TreeScores", "score_trees"),
+    "crvnn_core.inference.tree_scores": ("TreeScores", "score_trees"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -15,7 +15,8 @@ from crvnn.specs import Spec, read_spec
 from crvnn_core.errors import InputError, Origin
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.inference.trained import Trained, load
-from crvnn_core.spec import PartSpec, RunSpec, TrainingSpec, flatten
+from crvnn_core.runs.spec_file import flatten
+from crvnn_core.spec import PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.resolve import spec_layers
 from crvnn_core.spec.tables import read_tables

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crvnn_core.inference.predictions import Prediction
     from crvnn_core.inference.published_weights import load_published_weights
     from crvnn_core.inference.trained import Trained, load
+    from crvnn_core.inference.tree_scores import TreeScores, score_trees
     from crvnn_core.interfaces import (
         Cell,
         Decision,
@@ -53,22 +54,21 @@ if TYPE_CHECKING:
     )
     from crvnn_core.model.batch import Batch, Tokens
     from crvnn_core.model.model import Head, Model
+    from crvnn_core.runs.results import Result, Score
     from crvnn_core.spec import RunSpec, read_spec
     from crvnn_core.spec.assembly import Assembly, assemble
     from crvnn_core.training.data import batches
-    from crvnn_core.training.evaluation import Result, Score
     from crvnn_core.training.run import Outcome
     from crvnn_core.training.seeds import RunOutcomes, resume_training, train_seeds
     from crvnn_core.training.trainer import train
     from crvnn_core.trees import Tree
-    from crvnn_core.trees.evaluation import TreeScores, score_trees
 
 _LAZY = {
     "spec.assembly": ("Assembly", "assemble"),
     "model.batch": ("Batch", "Tokens"),
     "training.data": ("batches",),
     "engine.recursion": ("Recursion",),
-    "training.evaluation": ("Result", "Score"),
+    "runs.results": ("Result", "Score"),
     "interfaces": (
         "Cell",
         "Decision",
@@ -100,7 +100,7 @@ _LAZY = {
     "training.seeds": ("RunOutcomes", "resume_training", "train_seeds"),
     "training.trainer": ("train",),
     "trees": ("Tree",),
-    "trees.evaluation": ("TreeScores", "score_trees"),
+    "inference.tree_scores": ("TreeScores", "score_trees"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 

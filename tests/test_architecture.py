@@ -32,16 +32,8 @@ LAYERS = (
 POINTING_UP = {
     ("display", "inference"),
     ("display", "runs"),
-    ("display", "training"),
     ("display", "trees"),
     ("engine", "display"),
-    ("interfaces", "model"),
-    ("runs", "host"),
-    ("runs", "spec"),
-    ("training", "inference"),
-    ("trees", "inference"),
-    ("trees", "runs"),
-    ("trees", "training"),
 }
 PLUGINS = {Path(package).name for package in PACKAGES} - {"crvnn_core"}
 

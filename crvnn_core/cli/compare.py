@@ -34,8 +34,8 @@ def compare_command(session: Session, runs: tuple[str, ...], groups: bool, as_js
       crvnn compare listops listops-guided --groups
       crvnn compare runs/seeds runs/other/seed-* --json
     """
+    from crvnn_core.host.runs import read_runs
     from crvnn_core.runs.comparison import METHOD, compare
-    from crvnn_core.runs.records import read_runs
 
     comparison = compare(read_runs(runs, session.catalog))
     if as_json:

@@ -33,9 +33,8 @@ from crvnn_core.display.tables import terminal_width
 from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
-    from crvnn_core.runs.classification import Classification, ClassScore
+    from crvnn_core.runs.results import Classification, ClassScore, Result
     from crvnn_core.runs.seeds import SeedResults
-    from crvnn_core.training.evaluation import Result
 
 _MOST_CLASSES = 20  # classes up to which all are shown
 _MOST_CONFUSIONS = 10  # pairs of classes that are shown in place of a matrix that is too wide

@@ -24,11 +24,11 @@ from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
+    from crvnn_core.inference.parsing import Parse
     from crvnn_core.inference.predictions import Prediction
     from crvnn_core.inference.trained import Trained
     from crvnn_core.interfaces import Example, InputRow
     from crvnn_core.trees.extraction import Extraction
-    from crvnn_core.trees.parsing import Parse
 
 PREDICTED = (".csv", ".jsonl")  # suffixes of files that predictions are written to
 _TABLES = (".csv", ".tsv", ".jsonl", ".json")  # suffixes of files that are probably not read line by line
@@ -214,9 +214,9 @@ def _parse(
     from attrs import evolve
 
     from crvnn_core.errors import CrvnnError, InputError
+    from crvnn_core.inference.parsing import parse
     from crvnn_core.inference.texts import as_text
     from crvnn_core.interfaces import Example
-    from crvnn_core.trees.parsing import parse
 
     try:
         found = parse(trained, [Example(row.sequences, 0) for row in rows], hard=hard, done=done)
@@ -237,7 +237,7 @@ def _parse(
 
 def _write_trees(parses: Sequence[Parse], form: str, out: Path | None) -> None:
     """Trees alone, printed or written to files."""
-    from crvnn_core.trees.parsing import write_parses
+    from crvnn_core.inference.parsing import write_parses
 
     trees = [tree for each in parses for tree in each.written(form)]
     if out is None:

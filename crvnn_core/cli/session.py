@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crvnn_core.host.component import LazyCommand
     from crvnn_core.host.manager import Host
     from crvnn_core.inference.trained import Trained
-    from crvnn_core.training.evaluation import Result
+    from crvnn_core.runs.results import Result
 
 F = TypeVar("F", bound=Callable[..., Any])
 

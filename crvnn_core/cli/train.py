@@ -134,8 +134,7 @@ def _announce(path: Path, assembly: Assembly, resumed: bool) -> None:
 
 
 def _show(found: RunOutcomes, task: Task) -> None:
-    from crvnn_core.runs.directory import RunDirectory
-    from crvnn_core.runs.plugin_files import kept_plugin_files, plugin_options
+    from crvnn_core.runs.directory import RunDirectory, kept_plugin_files, plugin_options
 
     summary = found.summary
     for path, outcome in found.outcomes.items():

@@ -29,7 +29,7 @@ from crvnn_core.cli.session import (
 )
 
 if TYPE_CHECKING:
-    from crvnn_core.trees.evaluation import TreeScores
+    from crvnn_core.inference.tree_scores import TreeScores
     from crvnn_core.trees.extraction import Extraction
     from crvnn_core.trees.scoring import Score
 
@@ -86,7 +86,7 @@ def trees_command(
     from attrs import evolve
 
     from crvnn_core.inference.trained import load_seeds
-    from crvnn_core.trees.evaluation import score_trees, seed_spreads
+    from crvnn_core.inference.tree_scores import score_trees, seed_spreads
 
     expect_one_source(data, split)
     if len(set(runs)) < len(runs):
@@ -158,7 +158,7 @@ def _show_table(scores: Mapping[str, Score], result: TreeScores) -> None:
 
 def _show_seeds(result: TreeScores, seeds: Mapping[str, Sequence[str]]) -> None:
     """Mean and standard deviation over the seeds of each directory."""
-    from crvnn_core.trees.evaluation import seed_spreads
+    from crvnn_core.inference.tree_scores import seed_spreads
 
     for what, scores in (("", result.scores), (", hard", result.scores_hard)):
         for run, members in seeds.items() if scores else ():

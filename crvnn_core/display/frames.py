@@ -13,9 +13,9 @@ from crvnn_core.errors import CrvnnError
 from crvnn_core.inference.inspection import Inspection
 from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.trained import Trained
-from crvnn_core.training.evaluation import Result, Results
+from crvnn_core.inference.tree_scores import TreeScores
+from crvnn_core.runs.results import Result, Results
 from crvnn_core.trees import Tree
-from crvnn_core.trees.evaluation import TreeScores
 
 if TYPE_CHECKING:
     import pandas

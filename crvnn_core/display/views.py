@@ -13,10 +13,9 @@ from crvnn_core.inference.cost import part_of
 from crvnn_core.inference.inspection import InspectedSequence, Inspection
 from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.trained import Trained
-from crvnn_core.runs.classification import Classification
-from crvnn_core.training.evaluation import Result, Results
+from crvnn_core.inference.tree_scores import TreeScores
+from crvnn_core.runs.results import Classification, Result, Results
 from crvnn_core.trees import Tree
-from crvnn_core.trees.evaluation import TreeScores
 
 _ROWS = 50  # of predictions that are shown
 _CLASSES = 5  # of a prediction that are shown, the most probable first

@@ -13,7 +13,8 @@ from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.slots import EXCHANGEABLE, SLOT_BY_NAME
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoder, Scheduled
-from crvnn_core.spec import Lexicon, RunSpec, spec_dict
+from crvnn_core.runs.directory import Lexicon
+from crvnn_core.spec import RunSpec, spec_dict
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import Layer, overrides
 from crvnn_core.spec.resolve import resolve

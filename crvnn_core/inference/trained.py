@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,24 +15,29 @@ from torch import Tensor
 
 from crvnn_core.display import Shown
 from crvnn_core.display.progress import shown
-from crvnn_core.errors import CrvnnError, InputError
+from crvnn_core.documents import read_toml
+from crvnn_core.errors import CrvnnError, InputError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
+from crvnn_core.host.runs import find_run, naming_missing_files
 from crvnn_core.inference.predictions import Prediction, Predictions
 from crvnn_core.inference.texts import Text, as_text, labelled, listed, question, tokenized
-from crvnn_core.inference.weights import expect_fit, load_best_weights
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.model.model import Model, expect_hard_inference
-from crvnn_core.runs.directory import RunDirectory, find_run
-from crvnn_core.runs.plugin_files import naming_missing_files
-from crvnn_core.runs.run_spec import read_run_spec
+from crvnn_core.runs.directory import RunDirectory, identity, keep_plugin_files, kept_plugin_files
+from crvnn_core.runs.results import Result, Results
 from crvnn_core.runs.seeds import best_seed, holds_seeds, trained_seeds
-from crvnn_core.spec import RunSpec
+from crvnn_core.spec import RunSpec, spec_dict, write_spec
 from crvnn_core.spec.assembly import assemble
+from crvnn_core.spec.layers import override
+from crvnn_core.spec.layers import read_toml as read_layers
+from crvnn_core.spec.resolve import resolve
+from crvnn_core.training import checkpoint
 from crvnn_core.training.data import checked, split_examples
-from crvnn_core.training.evaluation import Result, Results, evaluate
+from crvnn_core.training.evaluation import evaluate
 from crvnn_core.training.memory import TOKEN_BUDGET, grouped
-from crvnn_core.training.run import read_results, save_trained
+from crvnn_core.training.run import environment, lexicon, read_results, write_results
+from crvnn_core.training.weights import expect_fit, load_best_weights
 from crvnn_core.trees import Tree, trees_of
 from crvnn_core.trees.extraction import Extraction
 
@@ -66,7 +73,7 @@ class Trained(Shown):
 
     def save(self, directory: Path | str) -> Path:
         """Write a run directory that ``load`` reads; what training needs to be resumed is not in it."""
-        save_trained(self, Path(directory))
+        _save(self, Path(directory))
         return Path(directory)
 
     def predict(
@@ -291,7 +298,7 @@ def load_seeds(
 
 def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Trained:
     with naming_missing_files(directory, catalog):
-        spec = read_run_spec(directory, catalog, sets)
+        spec = _run_spec(directory, catalog, sets)
     lexicon = directory.read_lexicon()
     expect_fit(lambda: assemble(spec, catalog, lexicon).model, directory)
     assembly = assemble(spec, catalog, lexicon)
@@ -299,3 +306,55 @@ def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Tra
     packages = sorted({offer.source.recorded for offer in assembly.offers.values()})
     results = read_results(directory)
     return Trained(spec, assembly.task, assembly.model.eval(), results, directory, tuple(packages))
+
+
+def _run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:
+    """The spec of a run, in its last stage; how it was trained is left out, since what trained it need not be here."""
+    directory.check_spec()
+    layers = []
+    for data, origins, origin in read_layers(directory.spec):
+        kept = copy.deepcopy(data)
+        kept.pop("training", None)
+        stages = kept.pop("stages", [])
+        layers.append((kept, origins, origin))
+        for stage in stages[-1:]:
+            layers.append(({key: stage[key] for key in ("task", "model") if key in stage}, {}, origin))
+    for text in sets:
+        data, origin = override(text)
+        if list(data) != ["task"]:
+            raise SpecError(
+                [origin.problem((), "only the task's settings can change, as task.directory=data")]
+            )
+        layers.append((data, {}, origin))
+    return resolve(catalog, layers)
+
+
+def _save(trained: Trained, path: Path) -> None:
+    """Write spec, vocabulary, weights and results of a model to a new run directory.
+
+    Of a model that was loaded, the records of its training are copied: spec, environment, metrics and results.
+    """
+    run, before = RunDirectory(path), trained.directory
+    if run.spec.exists() or run.seeds.exists():
+        raise CrvnnError(f"{path} holds a run already; choose another directory")
+    path.mkdir(parents=True, exist_ok=True)
+    run.write_json(run.lexicon, lexicon(trained.model, trained.task))
+    weights = {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()}
+    spec = spec_dict(trained.spec) if before is None else read_toml(before.spec)
+    checkpoint.save(run.weights, {"model": weights, "identity": identity(run.read_json(run.lexicon), spec)})
+    if before is not None:
+        keep_plugin_files(run, kept_plugin_files(before))
+        for source, target in zip(_records(before), _records(run), strict=True):
+            if source.exists():
+                shutil.copyfile(source, target)
+        return
+    run.write_json(run.environment, environment(trained.packages))
+    if trained.results:
+        development = trained.task.development if trained.task.development in trained.results else ""
+        write_results(run, trained.results, development, {"seed": trained.spec.seed})
+    write_spec(trained.spec, run.spec)  # last, because a directory with a spec is a run
+
+
+def _records(run: RunDirectory) -> list[Path]:
+    """What training wrote beside the weights, the spec last."""
+    return [run.environment, run.metrics, run.results, run.path / "MODEL.md", run.spec]

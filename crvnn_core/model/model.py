@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from crvnn_core.engine.checks import expect_finite
 from crvnn_core.errors import ContractError
 from crvnn_core.evaluation_mode import evaluating
-from crvnn_core.interfaces import Encoder, Encoding, Example
+from crvnn_core.interfaces import Encoder, Encoding, Example, Task
 from crvnn_core.interfaces.encoder import expect_hard_inference as expect_hard_inference
 from crvnn_core.interfaces.encoder import expect_tree_supervision as expect_tree_supervision
 from crvnn_core.interfaces.encoder import limits_on_trees
@@ -60,6 +60,12 @@ class Head(nn.Module):
             vectors = (torch.cat([one, two, (one - two).abs(), one * two], -1),)
         logits: Tensor = self.layers(vectors[0])
         return logits
+
+
+def head_of(task: Task, width: int, dropout: float) -> nn.Module:
+    """The head that a task makes, else one of two layers."""
+    own = task.head(width, dropout)
+    return Head(width, len(task.classes), arity=task.arity, dropout=dropout) if own is None else own
 
 
 @dataclass(eq=False)

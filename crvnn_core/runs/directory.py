@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,11 +16,19 @@ from attrs import frozen
 from crvnn_core.documents import parse_json, read_toml
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import write_atomically
-from crvnn_core.host.catalog import Catalog
-from crvnn_core.runs.sources import fetched
-from crvnn_core.spec import Lexicon, is_whole, was_changed
+from crvnn_core.runs.spec_file import is_whole, was_changed
 
 _SEED = "seed-"
+
+
+@frozen
+class Lexicon:
+    """The vocabulary and classes of a saved model, so that it can be assembled without its training data."""
+
+    tokens: tuple[str, ...]
+    classes: tuple[str, ...]
+    #: The width of the token vectors.
+    vector_size: int
 
 
 @frozen
@@ -237,20 +246,6 @@ def _is_at(file: IO[str], path: Path) -> bool:
         return False
 
 
-def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
-    """The run directory at a path, or that of the trained model which a plug-in offers under this name.
-
-    A zip file of one, or an address that it can be fetched from, is unpacked into the cache.
-    """
-    if str(run) in catalog.models and not RunDirectory(Path(run)).spec.exists():
-        return RunDirectory(Path(catalog.models[str(run)][0].path))
-    directory = RunDirectory(fetched(str(run), catalog) or Path(run))
-    if not directory.path.is_dir():
-        known = f" Trained models that are installed: {', '.join(catalog.models)}." if catalog.models else ""
-        raise CrvnnError(f"{run}: there is no such run directory, zip file or address of one.{known}")
-    return directory
-
-
 def seed_directory(parent: Path, seed: int) -> Path:
     """Where the run of one seed is kept if several seeds are trained into ``parent``."""
     return parent / f"{_SEED}{seed}"
@@ -260,3 +255,23 @@ def seed_directories(parent: Path) -> dict[int, Path]:
     """The subdirectories ``seed-N`` of ``parent`` by seed, in ascending order; empty if it has none."""
     found = {path.name.removeprefix(_SEED): path for path in parent.glob(f"{_SEED}*/")}
     return {int(seed): found[seed] for seed in sorted(filter(str.isdecimal, found), key=int)}
+
+
+def keep_plugin_files(run: RunDirectory, files: Iterable[Path]) -> None:
+    """Copy plug-in files into a run directory, under their own names where these differ."""
+    for path in files:
+        target, number = run.plugins / path.name, 1
+        while target.exists():
+            number += 1
+            target = run.plugins / f"{path.stem}_{number}{path.suffix}"
+        write_atomically(target, path.read_text(encoding="utf-8"))
+
+
+def kept_plugin_files(run: RunDirectory) -> list[Path]:
+    """The copies of plug-in files in a run directory."""
+    return sorted(run.plugins.glob("*.py"))
+
+
+def plugin_options(files: Iterable[Path]) -> str:
+    """The options of the command line that load plug-in files."""
+    return " ".join(f"--plugin {shlex.quote(str(path))}" for path in files)

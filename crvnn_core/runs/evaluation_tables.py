@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import asdict
 
 from crvnn_core.display.tables import write_csv
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
-
-if TYPE_CHECKING:
-    from crvnn_core.training.evaluation import Result
+from crvnn_core.runs.results import Result
 
 #: A run, the data it was evaluated on, and ``soft`` or ``hard`` decisions.
 Key = tuple[str, str, str]

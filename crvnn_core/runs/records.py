@@ -13,9 +13,8 @@ from attrs import evolve, field, frozen
 
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError, InputError
-from crvnn_core.host.catalog import Catalog
-from crvnn_core.runs.directory import RunDirectory, find_run, seed_directories
-from crvnn_core.spec import flatten
+from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.spec_file import flatten
 
 #: The metrics of a score in ``results.json``, besides the number of examples.
 METRICS = ("accuracy", "loss", "depth")
@@ -83,15 +82,6 @@ class Variant:
         """A metric of every run that has it; see ``Record.value``."""
         found = (run.value(split, group, metric) for run in self.runs)
         return [value for value in found if value is not None]
-
-
-def read_runs(names: Sequence[str], catalog: Catalog) -> list[Record]:
-    """Read runs by directory or by the name of an installed model; a directory of several seeds gives one each."""
-    found: dict[Path, Record] = {}
-    for name in names:
-        for label, directory in _members(name, catalog):
-            found.setdefault(directory.path.resolve(), _read(label, directory))
-    return list(found.values())
 
 
 def variants(records: Sequence[Record]) -> tuple[list[Variant], list[str]]:
@@ -204,21 +194,11 @@ def number(value: Any) -> float | None:
     return float(value) if finite else None
 
 
-def _members(name: str, catalog: Catalog) -> Iterator[tuple[str, RunDirectory]]:
-    directory = find_run(name, catalog)
-    if directory.spec.exists() or not directory.seeds.exists():
-        yield str(name), directory
-        return
-    started = [path for path in seed_directories(directory.path).values() if RunDirectory(path).spec.exists()]
-    if not started:
-        raise CrvnnError(
-            f"{name}: none of its seeds has started; start them with 'crvnn train --resume {name}'"
-        )
-    for path in started:
-        yield f"{str(name).rstrip('/')}/{path.name}", RunDirectory(path)
+def read_record(name: str, directory: RunDirectory) -> Record:
+    """The record of one run.
 
-
-def _read(name: str, directory: RunDirectory) -> Record:
+    :param name: what it is called in messages and tables.
+    """
     directory.check_spec()
     try:
         spec = read_toml(directory.spec)

@@ -8,16 +8,14 @@ import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
 from crvnn_core.errors import CrvnnError, CrvnnWarning
 from crvnn_core.runs.directory import RunDirectory, seed_directories
-from crvnn_core.spec import is_whole
-
-if TYPE_CHECKING:
-    from crvnn_core.training.evaluation import Result
+from crvnn_core.runs.results import Result
+from crvnn_core.runs.spec_file import is_whole
 
 
 @frozen

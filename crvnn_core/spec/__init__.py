@@ -7,38 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crvnn_core.spec.schema import Lexicon, ModelSpec, PartSpec, RunSpec, Stage, TrainingSpec
-from crvnn_core.spec.write import (
-    flatten,
-    is_whole,
-    spec_dict,
-    spec_text,
-    stage_changes,
-    stage_summary,
-    was_changed,
-    was_resolved,
-    write_spec,
-)
+from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, Stage, TrainingSpec
+from crvnn_core.spec.write import spec_dict, spec_text, stage_changes, stage_summary, write_spec
 
 if TYPE_CHECKING:
     from crvnn_core.spec.resolve import read_spec
 
 __all__ = [
-    "Lexicon",
     "ModelSpec",
     "PartSpec",
     "RunSpec",
     "Stage",
     "TrainingSpec",
-    "flatten",
-    "is_whole",
     "read_spec",
     "spec_dict",
     "spec_text",
     "stage_changes",
     "stage_summary",
-    "was_changed",
-    "was_resolved",
     "write_spec",
 ]
 

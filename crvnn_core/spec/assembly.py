@@ -15,8 +15,9 @@ from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecEr
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.interfaces import Embedding, Encoder, Objective, Observer, Task
-from crvnn_core.model.model import Head, Model, TokenVectors
-from crvnn_core.spec import Lexicon, ModelSpec, PartSpec, RunSpec
+from crvnn_core.model.model import Head, Model, TokenVectors, head_of
+from crvnn_core.runs.directory import Lexicon
+from crvnn_core.spec import ModelSpec, PartSpec, RunSpec
 from crvnn_core.spec.freezing import freeze_untrained
 from crvnn_core.spec.stages import weight_problems
 from crvnn_core.trees.gold import TreeSource
@@ -239,7 +240,7 @@ def _model(
 
 def _head(spec: ModelSpec, task: Task, width: int) -> nn.Module:
     if spec.head == "task":
-        return task.head(width, spec.output_dropout)
+        return head_of(task, width, spec.output_dropout)
     layers, activation = (1, "gelu") if spec.head == "linear" else (2, spec.head)
     return Head(
         width,

@@ -16,8 +16,8 @@ from crvnn_core.errors import FAILURES, Origin, Path_, Problem, SpecError
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.component import Preset
 from crvnn_core.host.slots import SLOT_BY_NAME, slot_at
+from crvnn_core.runs.spec_file import was_resolved
 from crvnn_core.spec.paths import NamedFiles, find_spec
-from crvnn_core.spec.write import was_resolved
 
 
 @define

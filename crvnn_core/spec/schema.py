@@ -170,13 +170,3 @@ class RunSpec:
             evolve(self, task=stage.task, model=stage.model, training=stage.training, stages=())
             for stage in self.stages
         ) or (self,)
-
-
-@frozen
-class Lexicon:
-    """The vocabulary and classes of a saved model, so that it can be assembled without its training data."""
-
-    tokens: tuple[str, ...]
-    classes: tuple[str, ...]
-    #: The width of the token vectors.
-    vector_size: int

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import zlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -14,20 +12,8 @@ import tomli_w
 
 from crvnn_core.errors import Path_
 from crvnn_core.files import write_atomically
+from crvnn_core.runs.spec_file import flatten, sealed
 from crvnn_core.spec.schema import PartSpec, RunSpec
-
-_HEADER = "# resolved by crvnn"
-_FOOTER = re.compile(
-    rb"# end(?: ([0-9a-f]{8}))?\n\Z"
-)  # with a checksum of all before; earlier versions wrote none
-
-
-def was_resolved(path: Path) -> bool:
-    """Whether a file is a spec that crvnn wrote, not a user's own."""
-    try:
-        return path.read_bytes().startswith(_HEADER.encode())
-    except OSError:
-        return False
 
 
 def spec_dict(spec: RunSpec) -> dict[str, Any]:
@@ -77,39 +63,10 @@ def _changes(
     return found
 
 
-def flatten(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested tables as one with dotted keys: the name of a component at its own key, stages by number from 1."""
-    found: dict[str, Any] = {}
-    for key, value in tables.items():
-        if key == "stages" and isinstance(value, list):
-            value = {str(number): stage for number, stage in enumerate(value, 1)}
-        if not isinstance(value, Mapping):
-            found[key] = value
-            continue
-        below = flatten(value)
-        if "name" in below:
-            found[key] = below.pop("name")
-        found |= {f"{key}.{inner}": each for inner, each in below.items()}
-    return found
-
-
 def spec_text(spec: RunSpec, notes: Sequence[str] = ()) -> str:
     """A spec as TOML, with notes as comments on top."""
     comments = "".join(f"# {note}\n" for note in notes)
-    text = f"{_HEADER}\n{comments}{tomli_w.dumps(spec_dict(spec))}"
-    return f"{text}# end {zlib.crc32(text.encode()):08x}\n"
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a file is a spec that crvnn wrote, complete to its last line."""
-    return was_resolved(path) and _FOOTER.search(path.read_bytes()) is not None
-
-
-def was_changed(path: Path) -> bool:
-    """Whether a file is a spec that crvnn wrote, and was changed since: the checksum in its last line does not fit."""
-    content = path.read_bytes()
-    footer = _FOOTER.search(content)
-    return footer is not None and footer[1] not in (None, b"%08x" % zlib.crc32(content[: footer.start()]))
+    return sealed(comments + tomli_w.dumps(spec_dict(spec)))
 
 
 def write_spec(spec: RunSpec, path: Path, notes: Sequence[str] = ()) -> None:

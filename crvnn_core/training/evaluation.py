@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
-from attrs import asdict, field, frozen
 from torch import Tensor
 
-from crvnn_core.display import Shown
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.model.model import Model
 from crvnn_core.precision import at_least_float32
-from crvnn_core.runs.classification import Classification
 from crvnn_core.runs.records import natural_order
+from crvnn_core.runs.results import Classification, Result, Score
 from crvnn_core.training.data import example_length
 from crvnn_core.training.memory import TOKEN_BUDGET, free_memory, out_of_memory, within_budget
-
-
-@frozen
-class Score:
-    """Means over a number of examples."""
-
-    examples: int
-    accuracy: float
-    loss: float
-    depth: float  # mean recursion steps
-
-    def metrics(self) -> dict[str, float]:
-        """Loss, accuracy and depth by name, as observers get them."""
-        return {"loss": self.loss, "accuracy": self.accuracy, "depth": self.depth}
-
-
-@frozen
-class Result(Shown):
-    """Scores of a split: in all, and of each group that ``Task.bucket`` names."""
-
-    total: Score
-    buckets: dict[str, Score]
-    #: The confusion matrix with precision, recall and F1 of each class; ``None`` where only scores were kept.
-    classification: Classification | None = field(default=None, repr=False, eq=False)
-
-    def plain(self) -> dict[str, Any]:
-        """The scores for JSON, which has no NaN: ``None`` in place of a number that is not finite."""
-        return asdict(
-            self,
-            filter=lambda attribute, _: attribute.name != "classification",
-            value_serializer=lambda _, __, value: value if _is_plain(value) else None,
-        )
-
-
-class Results(dict[str, Result], Shown):
-    """The scores of a model by split, such as ``dev`` and ``test``."""
-
-
-def _is_plain(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
 
 
 def evaluate(

@@ -6,8 +6,8 @@ import math
 
 from attrs import define
 
+from crvnn_core.runs.results import Score
 from crvnn_core.spec import TrainingSpec
-from crvnn_core.training.evaluation import Score
 
 
 @define

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import os
 import platform
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from attrs import asdict, frozen
@@ -17,19 +15,15 @@ from torch import Tensor
 
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError
-from crvnn_core.inference.weights import saved_weights
 from crvnn_core.interfaces import Task
 from crvnn_core.model.model import Model
-from crvnn_core.runs.directory import RunDirectory, identity
-from crvnn_core.runs.plugin_files import keep_plugin_files, kept_plugin_files
+from crvnn_core.runs.directory import RunDirectory, keep_plugin_files
+from crvnn_core.runs.results import Result, Results, Score
 from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
-from crvnn_core.training.evaluation import Result, Results, Score
 from crvnn_core.training.stages import check_ended_stages, fitted_weights
-
-if TYPE_CHECKING:
-    from crvnn_core.inference.trained import Trained
+from crvnn_core.training.weights import saved_weights
 
 
 @frozen
@@ -59,37 +53,6 @@ def create_run(run: RunDirectory, assembly: Assembly) -> None:
     run.write_json(run.environment, environment(assembly.packages))
     keep_plugin_files(run, assembly.catalog.files)
     write_spec(assembly.spec, run.spec, assembly.notes())  # last, because a directory with a spec is a run
-
-
-def save_trained(trained: Trained, path: Path) -> None:
-    """Write spec, vocabulary, weights and results of a model to a new run directory.
-
-    Of a model that was loaded, the records of its training are copied: spec, environment, metrics and results.
-    """
-    run, before = RunDirectory(path), trained.directory
-    if run.spec.exists() or run.seeds.exists():
-        raise CrvnnError(f"{path} holds a run already; choose another directory")
-    path.mkdir(parents=True, exist_ok=True)
-    run.write_json(run.lexicon, lexicon(trained.model, trained.task))
-    weights = {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()}
-    spec = spec_dict(trained.spec) if before is None else read_toml(before.spec)
-    checkpoint.save(run.weights, {"model": weights, "identity": identity(run.read_json(run.lexicon), spec)})
-    if before is not None:
-        keep_plugin_files(run, kept_plugin_files(before))
-        for source, target in zip(_records(before), _records(run), strict=True):
-            if source.exists():
-                shutil.copyfile(source, target)
-        return
-    run.write_json(run.environment, environment(trained.packages))
-    if trained.results:
-        development = trained.task.development if trained.task.development in trained.results else ""
-        write_results(run, trained.results, development, {"seed": trained.spec.seed})
-    write_spec(trained.spec, run.spec)  # last, because a directory with a spec is a run
-
-
-def _records(run: RunDirectory) -> list[Path]:
-    """What training wrote beside the weights, the spec last."""
-    return [run.environment, run.metrics, run.results, run.path / "MODEL.md", run.spec]
 
 
 def write_results(

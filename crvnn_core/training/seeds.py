@@ -14,11 +14,12 @@ from attrs import evolve, frozen
 from crvnn_core.errors import CrvnnError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
+from crvnn_core.host.runs import naming_missing_files
 from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
-from crvnn_core.runs.plugin_files import naming_missing_files
 from crvnn_core.runs.seeds import planned_seeds, seeds_note
 from crvnn_core.runs.seeds import spread as spread
-from crvnn_core.spec import RunSpec, flatten, read_spec, write_spec
+from crvnn_core.runs.spec_file import flatten
+from crvnn_core.spec import RunSpec, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
 from crvnn_core.training.processes.devices import launched

@@ -11,7 +11,8 @@ from torch.optim import Optimizer
 
 from crvnn_core.errors import CrvnnError, Origin
 from crvnn_core.interfaces import Example, Task
-from crvnn_core.spec import RunSpec, flatten, stage_summary
+from crvnn_core.runs.spec_file import flatten
+from crvnn_core.spec import RunSpec, stage_summary
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.spec.layers import Layered
 from crvnn_core.spec.stages import SHARED_SETTINGS

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, PluginError
 from crvnn_core.host.faults import refusing_exit
-from crvnn_core.inference.weights import begin_with, load_weights
 from crvnn_core.interfaces import Example, Observer, set_progress
 from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.results import Result
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
 from crvnn_core.training.data import epoch_batches, evenly_spaced, example_length, split_examples
-from crvnn_core.training.evaluation import Result, evaluate
+from crvnn_core.training.evaluation import evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
 from crvnn_core.training.processes.devices import launched
 from crvnn_core.training.processes.fabric import Fabric, read_by_first, summed
@@ -44,6 +44,7 @@ from crvnn_core.training.stages import (
     fitted_weights,
 )
 from crvnn_core.training.step import Stepper
+from crvnn_core.training.weights import begin_with, load_weights
 
 
 def train(

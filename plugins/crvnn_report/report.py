@@ -9,8 +9,9 @@ from attrs import evolve, frozen
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.host.catalog import Catalog
+from crvnn_core.host.runs import read_runs
 from crvnn_core.inference.trained import Trained
-from crvnn_core.runs.records import Variant, check_one_task, read_runs, variants
+from crvnn_core.runs.records import Variant, check_one_task, variants
 from crvnn_report.curves import Curve, read_curves
 from crvnn_report.inputs import Input, check_texts, inspect_input
 from crvnn_report.models import VariantModel, best_run, check_classes, load_model, predict

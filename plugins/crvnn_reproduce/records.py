@@ -23,7 +23,7 @@ from crvnn_reproduce.plan import Job
 from crvnn_reproduce.specs import portable
 
 if TYPE_CHECKING:
-    from crvnn_core.training.evaluation import Result
+    from crvnn_core.runs.results import Result
 
 
 def new_entry(job: Job, spec: RunSpec, clock: Clock, **facts: Any) -> Entry:

@@ -95,7 +95,7 @@ def sweep_command(
       crvnn sweep --resume runs/my-sweep
       crvnn sweep --show runs/my-sweep --format markdown
     """
-    from crvnn_core.runs.plugin_files import plugin_options
+    from crvnn_core.runs.directory import plugin_options
     from crvnn_sweep.run import continue_sweep, show_sweep, start_sweep, work_together
 
     given = {key: value for key, value in options.items() if value not in (None, ())}

@@ -255,7 +255,7 @@ def _await_trials(study: Study, seconds: float = 60.0) -> None:
 
 
 def _check_same(study: Study, content: Mapping[str, Any]) -> None:
-    from crvnn_core.spec import flatten
+    from crvnn_core.runs.spec_file import flatten
 
     there = flatten(json.loads(study.study.user_attrs["content"]))
     here = flatten(json.loads(json.dumps(content)))

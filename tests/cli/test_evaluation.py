@@ -9,7 +9,7 @@ import pytest
 from calling import run
 from crvnn_core import load
 from crvnn_core.cli.evaluation import _show_classes
-from crvnn_core.runs.classification import Classification
+from crvnn_core.runs.results import Classification
 from small import PLUGIN
 
 pytestmark = pytest.mark.usefixtures("here")

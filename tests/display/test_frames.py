@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import crvnn
+from crvnn_core.inference.tree_scores import score_trees
 from crvnn_core.trees import Tree
-from crvnn_core.trees.evaluation import score_trees
 
 pytest.importorskip("pandas")
 

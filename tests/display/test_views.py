@@ -10,8 +10,8 @@ import torch
 import crvnn
 from crvnn_core import Trained
 from crvnn_core.display.views import view
+from crvnn_core.inference.tree_scores import score_trees
 from crvnn_core.trees import Tree
-from crvnn_core.trees.evaluation import score_trees
 from small import Averaging, variant
 
 HOSTILE = "a <script>alert(1)</script> & b"

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 
 from calling import run
 from crvnn_core import CrvnnError, InputError
+from crvnn_core.host.runs import read_runs
 from crvnn_core.runs.comparison import Spread, compare, percent
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.runs.records import (
-    Record,
-    differences,
-    flatten,
-    read_runs,
-    shortened,
-    variants,
-    with_stages_in_brief,
-)
+from crvnn_core.runs.records import Record, differences, flatten, shortened, variants, with_stages_in_brief
 from small import PLUGIN
 
 

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from crvnn_core import Cell, CrvnnError, load, read_spec, train
-from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
-from crvnn_core.spec import Lexicon
+from crvnn_core.runs.directory import Lexicon, RunDirectory, seed_directories, seed_directory
 from crvnn_core.training import checkpoint
 from small import SETTINGS, Letters, catalog_with, differences, variant
 

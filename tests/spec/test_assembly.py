@@ -21,7 +21,8 @@ from crvnn_core import (
     assemble,
     read_spec,
 )
-from crvnn_core.spec import Lexicon, PartSpec
+from crvnn_core.runs.directory import Lexicon
+from crvnn_core.spec import PartSpec
 from crvnn_tasks.listops.task import ListOps
 from own_components import SMALL, same_weights, weights, with_components
 

@@ -13,7 +13,8 @@ from crvnn_core import (
     hookimpl,
     read_catalog,
 )
-from crvnn_core.spec import flatten, read_spec, spec_dict, stage_changes, stage_summary, write_spec
+from crvnn_core.runs.spec_file import flatten
+from crvnn_core.spec import read_spec, spec_dict, stage_changes, stage_summary, write_spec
 from small import Letters, catalog_with
 from spec_problems import problems_of, the_problem_of
 

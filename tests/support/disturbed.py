@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from crvnn_core.documents import parse_json, parse_toml
-from crvnn_core.spec import is_whole
+from crvnn_core.runs.spec_file import is_whole
 from crvnn_core.training import checkpoint
 from small import PLUGIN, metrics_of, options
 from sweeps import BASE

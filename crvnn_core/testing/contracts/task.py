@@ -10,6 +10,7 @@ from torch import nn
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.model.batch import Vocabulary, collate
+from crvnn_core.model.model import head_of
 from crvnn_core.testing.common import WIDTH, build, finite, gradients_reach, random
 
 _SOME = 50
@@ -118,7 +119,7 @@ def check_task_gold_labels_fit(component: Component) -> None:
 def check_task_head_gives_logits_that_learn(component: Component) -> None:
     """The head turns sentence vectors into finite logits [B, classes], and gradients reach all of it."""
     task = build(component)
-    head = task.head(WIDTH, 0.0)
+    head = head_of(task, WIDTH, 0.0)
     assert isinstance(head, nn.Module), f"head is {head!r}"
     examples = _some(task, task.splits[0])
     vectors = [random(len(examples), WIDTH, seed=seed) for seed in range(task.arity)]
@@ -133,7 +134,7 @@ def check_task_head_runs_on_any_device(component: Component) -> None:
     """Every tensor of the head is made on the device of its input."""
     task = build(component)
     vectors = [torch.rand(3, WIDTH, device="meta")] * task.arity
-    assert task.head(WIDTH, 0.0).to("meta")(*vectors).is_meta
+    assert head_of(task, WIDTH, 0.0).to("meta")(*vectors).is_meta
 
 
 TASK_CHECKS = (

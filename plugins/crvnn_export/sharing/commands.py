@@ -49,8 +49,8 @@ def pack_command(
       crvnn predict "https://example.org/first.zip#sha256=..." "[MAX 2 9 4 ]"
     """
     from crvnn_core.display.progress import format_bytes
+    from crvnn_core.host.runs import find_run
     from crvnn_core.runs.archive import write_archive
-    from crvnn_core.runs.directory import find_run
     from crvnn_export.sharing.contents import contents
 
     directory = find_run(run, session.catalog)
@@ -94,7 +94,7 @@ def push_command(
       crvnn share push runs/first me/my-first-model --private
       crvnn predict hf:me/my-first-model "[MAX 2 9 4 ]"
     """
-    from crvnn_core.runs.directory import find_run
+    from crvnn_core.host.runs import find_run
     from crvnn_export.sharing.contents import contents
     from crvnn_export.sharing.hub import push
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.runs.directory import RunDirectory, seed_directories
-from crvnn_core.runs.plugin_files import kept_plugin_files
+from crvnn_core.runs.directory import RunDirectory, kept_plugin_files, seed_directories
 from crvnn_export.sharing.card import model_card
 
 #: Texts about a model that a run directory may have, the first of which becomes the body of its card.

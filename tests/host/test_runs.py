@@ -13,8 +13,8 @@ from crvnn_core import CrvnnError, RunSource, create_plugin_manager, hookimpl, l
 from crvnn_core.cli import main
 from crvnn_core.downloads.transfer import Retries
 from crvnn_core.files import sha256_of
+from crvnn_core.host.runs import find_run
 from crvnn_core.runs.archive import write_archive
-from crvnn_core.runs.directory import find_run
 from serving import serving
 
 

@@ -1,13 +1,15 @@
-"""Precision, recall and F1 of each class, from a confusion matrix. Nothing here needs torch."""
+"""Results of an evaluation: scores in all, by group and by class, and the confusion matrix."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import asdict, field, frozen
 
+from crvnn_core.display import Shown
 from crvnn_core.errors import InputError
 
 
@@ -107,3 +109,43 @@ def _score(name: str, right: int, support: int, predicted: int) -> ClassScore:
         recall=right / support if support else None,
         f1=2 * right / (support + predicted) if support or predicted else None,
     )
+
+
+@frozen
+class Score:
+    """Means over a number of examples."""
+
+    examples: int
+    accuracy: float
+    loss: float
+    depth: float  # mean recursion steps
+
+    def metrics(self) -> dict[str, float]:
+        """Loss, accuracy and depth by name, as observers get them."""
+        return {"loss": self.loss, "accuracy": self.accuracy, "depth": self.depth}
+
+
+@frozen
+class Result(Shown):
+    """Scores of a split: in all, and of each group that ``Task.bucket`` names."""
+
+    total: Score
+    buckets: dict[str, Score]
+    #: The confusion matrix with precision, recall and F1 of each class; ``None`` where only scores were kept.
+    classification: Classification | None = field(default=None, repr=False, eq=False)
+
+    def plain(self) -> dict[str, Any]:
+        """The scores for JSON, which has no NaN: ``None`` in place of a number that is not finite."""
+        return asdict(
+            self,
+            filter=lambda attribute, _: attribute.name != "classification",
+            value_serializer=lambda _, __, value: value if _is_plain(value) else None,
+        )
+
+
+class Results(dict[str, Result], Shown):
+    """The scores of a model by split, such as ``dev`` and ``test``."""
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)

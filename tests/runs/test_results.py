@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core import InputError
-from crvnn_core.runs.classification import Classification
+from crvnn_core.runs.results import Classification
 
 CLASSES = ("a", "b", "c", "d")
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
+from crvnn_core.inference.gold import agreement, read_gold, verdict
+from crvnn_core.inference.predictions import Prediction
 from crvnn_core.inference.texts import Text
+from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example
 from crvnn_core.trees.conflicts import conflicts_told
 from crvnn_core.trees.formats import ONE_LINE
 from crvnn_core.trees.tree import Tree
-
-if TYPE_CHECKING:
-    from crvnn_core.inference.predictions import Prediction
-    from crvnn_core.inference.trained import Trained
 
 #: The most tokens of a text that ``parse`` takes: longer trees take minutes and cannot be read.
 MOST_TOKENS = 5000
@@ -46,8 +45,6 @@ class Parse:
     @property
     def verdict(self) -> str:
         """Whether the label is correct, and how the trees agree with the gold ones; empty where nothing is known."""
-        from crvnn_core.inference.gold import verdict
-
         label = f"label {self.label}, {verdict(self.label, self.gold)}. " if self.gold else ""
         return f"{label}{self.agreements}".rstrip()
 
@@ -118,8 +115,6 @@ def parse(
 
 
 def _parse(trained: Trained, text: Text | Example, example: Example, answer: Prediction) -> Parse:
-    from crvnn_core.inference.gold import agreement, read_gold
-
     trees, gold = trained.whole_trees(answer), read_gold(trained, example)
     return Parse(
         answer.text if isinstance(text, Example) else text,

@@ -5,8 +5,8 @@ import torch
 
 import small
 from crvnn_core import Decision, Example, load, train
+from crvnn_core.inference.tree_scores import MOST_TOKENS, faithfulness
 from crvnn_core.trees import Tree
-from crvnn_core.trees.faithfulness import MOST_TOKENS, faithfulness
 
 LETTERS = tuple("abcdefab")
 

@@ -26,7 +26,7 @@ from crvnn_core.spec.tables import read_tables
 Part = str | Mapping[str, Any] | Component | Callable[..., Any]
 
 
-class Encoder(Recursion):
+class CRvNN(Recursion):
     """Turns sequences of vectors into one vector each, composed along a latent tree.
 
     A part is given by its name (``"gru"``), with settings (``{"name": "gated", "hidden": 128}``; without a name those
@@ -92,7 +92,7 @@ class Encoder(Recursion):
 
 
 class _Arguments(Origin):
-    """The arguments of ``Encoder``, named as they were given."""
+    """The arguments of ``CRvNN``, named as they were given."""
 
     def where(self, path: Path_) -> str:
         place = path[2:] if path[:2] == ("model", "encoder") else path[path[:1] == ("model",) :]
@@ -101,7 +101,7 @@ class _Arguments(Origin):
 
 def _resolved(catalog: Catalog, model: Mapping[str, Any], preset: str | None) -> RunSpec:
     """The arguments checked like the table ``[model]`` of a spec: names, settings and values, all problems at once."""
-    origin = _Arguments("crvnn.Encoder")
+    origin = _Arguments("crvnn.CRvNN")
     settings = settings_of(catalog.components["encoder"]["crvnn"])
     known = ["width", *ENCODER_PARTS, "preset", "catalog", *settings]
     problems = [
@@ -125,10 +125,10 @@ def _object(slot: str, part: Any, width: int) -> Any:
         part = Component(slot, part).make({"width": width})
     if not isinstance(part, kind):
         raise InputError(
-            f"crvnn.Encoder [{slot}]: a {slot} is given by its name, by a dictionary of its name and settings, as a "
+            f"crvnn.CRvNN [{slot}]: a {slot} is given by its name, by a dictionary of its name and settings, as a "
             f"{kind.__name__}, or as a class or component that builds one; got {part!r}"
         )
     own = getattr(part, "width", width) if slot in ("cell", "scorer") else width
     if own != width:
-        raise InputError(f"crvnn.Encoder [{slot}]: its width is {own}, and the encoder's is {width}")
+        raise InputError(f"crvnn.CRvNN [{slot}]: its width is {own}, and the encoder's is {width}")
     return part

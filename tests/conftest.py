@@ -12,9 +12,12 @@ import torch
 from hypothesis import settings
 
 import small
-from crvnn_core import create_plugin_manager, load, read_catalog, read_spec, train, train_seeds
+from crvnn_core import create_plugin_manager, read_catalog, train_seeds
 from crvnn_core.host import manager as host
+from crvnn_core.inference.trained import load
 from crvnn_core.kernels import in_use, without
+from crvnn_core.spec import read_spec
+from crvnn_core.training.trainer import train
 from warm import warm_command
 
 torch.set_num_threads(1)

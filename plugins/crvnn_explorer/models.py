@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from crvnn_core import Catalog, CrvnnError, InputError, Trained, load
+from crvnn_core import Catalog, CrvnnError, InputError, Trained
 from crvnn_core.display.palette import RUNS
 from crvnn_core.errors import UnknownNameError, nearest
 from crvnn_core.host.slots import EXCHANGEABLE
@@ -18,6 +18,7 @@ from crvnn_core.inference.gold import read_gold
 from crvnn_core.inference.inspection import Inspection, inspect, neighbours
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.inference.texts import Text
+from crvnn_core.inference.trained import load
 from crvnn_core.model.model import Model
 from crvnn_core.spec import PartSpec
 from crvnn_core.training.data import split_examples

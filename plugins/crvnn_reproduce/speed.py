@@ -19,7 +19,8 @@ def measure_speed(plan: Plan, job: Job, clock: Clock) -> list[Entry]:
     from crvnn_bench.measurement.timing import interleave, synchronizer
     from crvnn_bench.measurement.work import perform, ready
     from crvnn_bench.workloads import read_range, samples_of
-    from crvnn_core import assemble, set_progress
+    from crvnn_core import set_progress
+    from crvnn_core.spec.assembly import assemble
 
     spec = job.made.spec(job.seed, plan.data)
     device = device_of(spec)

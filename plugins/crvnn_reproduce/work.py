@@ -121,7 +121,7 @@ class Worker:
 
     def _test(self, job: Job, test: Mapping[str, Any]) -> Entry:
         """The entry of a test of a trained model on other data."""
-        from crvnn_core import load
+        from crvnn_core.inference.trained import load
 
         clock = Clock(job.directory / "no such file")
         sets = [f"task.{key}={_toml(value)}" for key, value in test.items()]

@@ -55,7 +55,11 @@ def demo(ctx: click.Context, steps: int, seed: int, out: Path) -> None:
     Example:
       crvnn demo --steps 100
     """
-    from crvnn_core import assemble, create_plugin_manager, load, read_catalog, read_spec, train
+    from crvnn_core import create_plugin_manager, read_catalog
+    from crvnn_core.inference.trained import load
+    from crvnn_core.spec import read_spec
+    from crvnn_core.spec.assembly import assemble
+    from crvnn_core.training.trainer import train
 
     catalog = read_catalog(create_plugin_manager())
     sets = [*_SETTINGS, f"seed={seed}", f"training.steps={steps}"]

@@ -1,4 +1,4 @@
-"""``crvnn.Encoder``: parts by name, with settings, or as objects."""
+"""``crvnn.CRvNN``: parts by name, with settings, or as objects."""
 
 import copy
 import pickle
@@ -7,7 +7,10 @@ import pytest
 import torch
 
 import crvnn
-from crvnn_core import Component, Recursion, assemble, load, read_spec
+from crvnn_core import Component, Recursion
+from crvnn_core.inference.trained import load
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from crvnn_parts.cells.gru import GRUCell
 
 INPUTS = torch.randn(2, 7, 16, generator=torch.Generator().manual_seed(1))
@@ -15,7 +18,7 @@ MASK = torch.arange(7) < torch.tensor([[7], [4]])
 
 
 def test_it_is_a_module_that_gives_a_vector_for_each_sequence():
-    encoder = crvnn.Encoder(16, cell="gru", retriever="log-space", decision="sigmoid")
+    encoder = crvnn.CRvNN(16, cell="gru", retriever="log-space", decision="sigmoid")
     encoding = encoder(INPUTS, MASK, trace=True)
     assert isinstance(encoder, torch.nn.Module)
     assert encoding.vector.shape == (2, 16)
@@ -25,13 +28,13 @@ def test_it_is_a_module_that_gives_a_vector_for_each_sequence():
 
 
 def test_without_a_mask_every_position_is_a_token():
-    encoder = crvnn.Encoder(16).eval()
+    encoder = crvnn.CRvNN(16).eval()
     assert torch.equal(encoder(INPUTS).vector, encoder(INPUTS, torch.ones(2, 7, dtype=torch.bool)).vector)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
 def test_an_integer_mask_of_zeros_and_ones_is_a_mask(dtype):
-    encoder, mask = crvnn.Encoder(16).eval(), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    encoder, mask = crvnn.CRvNN(16).eval(), torch.tensor([[1, 1, 1], [1, 1, 0]])
     inputs = torch.randn(2, 3, 16)
     assert torch.equal(encoder(inputs, mask.to(dtype)).vector, encoder(inputs, mask.bool()).vector)
     assert torch.equal(encoder(inputs, mask.tolist()).vector, encoder(inputs, mask.bool()).vector)
@@ -48,7 +51,7 @@ def test_an_integer_mask_of_zeros_and_ones_is_a_mask(dtype):
 @pytest.mark.parametrize("kind", [{}, {"hard": True}, {"levels": torch.zeros(2, 3, dtype=torch.long)}])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_inputs_of_another_type_than_the_weights_are_one_clear_error(dtype, kind):
-    encoder, inputs = crvnn.Encoder(16), torch.ones(2, 3, 16, dtype=dtype)
+    encoder, inputs = crvnn.CRvNN(16), torch.ones(2, 3, 16, dtype=dtype)
     with pytest.raises(crvnn.InputError) as caught:
         encoder(inputs, **kind)
     assert str(caught.value) == (
@@ -61,7 +64,7 @@ def test_inputs_of_another_type_than_the_weights_are_one_clear_error(dtype, kind
 
 @pytest.mark.parametrize("preset", ["paper", "simplified-2023", "reference"])
 def test_in_double_precision_it_encodes_and_learns(preset):
-    encoder, mask = crvnn.Encoder(16, preset=preset).double(), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    encoder, mask = crvnn.CRvNN(16, preset=preset).double(), torch.tensor([[1, 1, 1], [1, 1, 0]])
     inputs = torch.randn(2, 3, 16, dtype=torch.float64)
     assert encoder(inputs, mask, hard=True).vector.dtype == torch.float64
     for kind in ({}, {"trace": True}, {"levels": torch.tensor([[2, 1, 0], [1, 0, 0]])}):
@@ -74,7 +77,7 @@ def test_in_double_precision_it_encodes_and_learns(preset):
 def test_it_is_the_encoder_that_a_spec_describes(catalog):
     spec = read_spec(catalog, parts={"cell": "lstm"}, preset="reference", sets=["model.width=16"])
     assembled = assemble(spec, catalog).model.encoder.eval()
-    ours = crvnn.Encoder(16, cell="lstm", preset="reference").eval()
+    ours = crvnn.CRvNN(16, cell="lstm", preset="reference").eval()
     ours.load_state_dict(assembled.state_dict())
     assert torch.equal(ours(INPUTS, MASK).vector, assembled(INPUTS, MASK).vector)
     assert (ours.extra_steps, ours.penalise) == (1, "unhalted")
@@ -85,40 +88,40 @@ def test_it_takes_the_weights_of_a_trained_encoder(catalog):
     weights = trained.model.encoder.state_dict()
     parts = {slot: getattr(trained.spec.model, slot) for slot in ("scorer", "decision", "cell")}
     tables = {slot: {"name": part.name, **part.params} for slot, part in parts.items()}
-    crvnn.Encoder(trained.spec.model.width, **tables).load_state_dict(weights)
+    crvnn.CRvNN(trained.spec.model.width, **tables).load_state_dict(weights)
 
 
 def test_settings_of_a_part_are_given_with_its_name_or_without():
-    named = crvnn.Encoder(16, cell={"name": "gated", "hidden": 24})
-    changed = crvnn.Encoder(16, cell={"hidden": 24}, max_steps=3, halt_penalty=0.5)
+    named = crvnn.CRvNN(16, cell={"name": "gated", "hidden": 24})
+    changed = crvnn.CRvNN(16, cell={"hidden": 24}, max_steps=3, halt_penalty=0.5)
     assert named.cell.expand.out_features == changed.cell.expand.out_features == 24
     assert (changed.max_steps, changed.halt_penalty) == (3, 0.5)
 
 
 @pytest.mark.parametrize("part", [GRUCell(16), GRUCell, Component("mine", GRUCell)])
 def test_a_part_may_be_a_module_or_what_builds_it(part):
-    encoder = crvnn.Encoder(16, cell=part)
+    encoder = crvnn.CRvNN(16, cell=part)
     assert isinstance(encoder.cell, GRUCell)
     assert encoder(INPUTS, MASK).vector.shape == (2, 16)
 
 
 def test_a_module_is_used_as_it_is():
     cell = GRUCell(16)
-    assert crvnn.Encoder(16, cell=cell).cell is cell
+    assert crvnn.CRvNN(16, cell=cell).cell is cell
 
 
 def test_random_numbers_are_torchs_own():
     torch.manual_seed(3)
-    one = crvnn.Encoder(8).state_dict()
-    two = crvnn.Encoder(8).state_dict()
+    one = crvnn.CRvNN(8).state_dict()
+    two = crvnn.CRvNN(8).state_dict()
     torch.manual_seed(3)
-    again = crvnn.Encoder(8).state_dict()
+    again = crvnn.CRvNN(8).state_dict()
     assert all(torch.equal(one[name], again[name]) for name in one)
     assert not torch.equal(one["cell.expand.weight"], two["cell.expand.weight"])
 
 
 def test_it_is_copied_pickled_moved_and_switched_like_any_module():
-    encoder = crvnn.Encoder(16, decision="gumbel-sigmoid")
+    encoder = crvnn.CRvNN(16, decision="gumbel-sigmoid")
     for twin in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
         assert isinstance(twin, Recursion)
         twin.eval()
@@ -131,12 +134,12 @@ def test_it_is_copied_pickled_moved_and_switched_like_any_module():
 
 def test_all_mistakes_are_reported_at_once_as_in_a_spec():
     with pytest.raises(crvnn.SpecError) as caught:
-        crvnn.Encoder(-4, cell="gruu", retriever={"name": "adhoc", "smal": 3}, dorp=0.1)
+        crvnn.CRvNN(-4, cell="gruu", retriever={"name": "adhoc", "smal": 3}, dorp=0.1)
     said = str(caught.value)
-    assert "crvnn.Encoder [width]: must be at least 1, not -4" in said
-    assert "crvnn.Encoder [cell]: no cell is called 'gruu'. Did you mean 'gru'?" in said
-    assert "crvnn.Encoder [retriever.smal]: retriever 'adhoc' has no parameter 'smal'." in said
-    assert "crvnn.Encoder [dorp]: there is no argument 'dorp'. Did you mean 'drop'?" in said
+    assert "crvnn.CRvNN [width]: must be at least 1, not -4" in said
+    assert "crvnn.CRvNN [cell]: no cell is called 'gruu'. Did you mean 'gru'?" in said
+    assert "crvnn.CRvNN [retriever.smal]: retriever 'adhoc' has no parameter 'smal'." in said
+    assert "crvnn.CRvNN [dorp]: there is no argument 'dorp'. Did you mean 'drop'?" in said
 
 
 @pytest.mark.parametrize(
@@ -156,4 +159,4 @@ def test_all_mistakes_are_reported_at_once_as_in_a_spec():
 )
 def test_a_mistake_is_named_by_its_argument(arguments, message):
     with pytest.raises(crvnn.CrvnnError, match=message):
-        crvnn.Encoder(16, **arguments)
+        crvnn.CRvNN(16, **arguments)

@@ -7,6 +7,7 @@ from importlib.metadata import version
 import pytest
 
 import crvnn
+import crvnn_core
 
 
 def test_importing_it_imports_neither_torch_nor_what_else_takes_long():
@@ -15,6 +16,14 @@ def test_importing_it_imports_neither_torch_nor_what_else_takes_long():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_name_that_programs_and_plug_ins_share_is_the_same_object():
+    assert [
+        name
+        for name in {*dir(crvnn)} & {*crvnn_core.__all__}
+        if getattr(crvnn, name) is not getattr(crvnn_core, name)
+    ] == []
 
 
 @pytest.mark.parametrize("name", crvnn.__all__)

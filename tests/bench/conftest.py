@@ -5,7 +5,10 @@ import pytest
 import attention_encoder
 from crvnn_bench.contenders.build import Contenders
 from crvnn_bench.setup import Setup
-from crvnn_core import assemble, create_plugin_manager, read_catalog, read_spec, train
+from crvnn_core import create_plugin_manager, read_catalog
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
+from crvnn_core.training.trainer import train
 
 
 @pytest.fixture

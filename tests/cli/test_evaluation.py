@@ -7,8 +7,8 @@ import statistics
 import pytest
 
 from calling import run
-from crvnn_core import load
 from crvnn_core.cli.evaluation import _show_classes
+from crvnn_core.inference.trained import load
 from crvnn_core.runs.results import Classification
 from small import PLUGIN
 

@@ -7,8 +7,9 @@ import shutil
 import pytest
 
 from calling import run
-from crvnn_core import create_plugin_manager, load, read_catalog
+from crvnn_core import create_plugin_manager, read_catalog
 from crvnn_core.errors import MissingPluginError
+from crvnn_core.inference.trained import load
 from small import SETTINGS, options
 
 pytestmark = pytest.mark.usefixtures("here")

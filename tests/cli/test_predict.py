@@ -8,7 +8,10 @@ import shutil
 import pytest
 
 from calling import run
-from crvnn_core import assemble, load, read_spec, train
+from crvnn_core.inference.trained import load
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
+from crvnn_core.training.trainer import train
 from small import PLUGIN, SETTINGS, leaves
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -8,8 +8,9 @@ from attrs import evolve
 from click.testing import CliRunner
 
 import small
-from crvnn_core import load, train
 from crvnn_core.cli import main
+from crvnn_core.inference.trained import load
+from crvnn_core.training.trainer import train
 from crvnn_core.trees import Tree
 from crvnn_core.trees.scoring import f1
 

@@ -49,7 +49,7 @@ def test_an_inspection_has_a_row_for_each_step_and_token(letters):
 
 def test_a_trace_has_rows_for_tokens_only():
     mask = torch.arange(4) < torch.tensor([[4], [2]])
-    trace = crvnn.Encoder(8).eval()(torch.randn(2, 4, 8), mask, trace=True).trace
+    trace = crvnn.CRvNN(8).eval()(torch.randn(2, 4, 8), mask, trace=True).trace
     frame = trace.to_pandas()
     assert "token" not in frame.columns
     for row, n in enumerate((4, 2)):

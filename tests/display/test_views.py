@@ -51,7 +51,7 @@ class Page(HTMLParser):
 def trace():
     torch.manual_seed(0)
     mask = torch.arange(5) < torch.tensor([[5], [2], [1], [3], [4]])
-    return crvnn.Encoder(8).eval()(torch.randn(5, 5, 8), mask, trace=True).trace
+    return crvnn.CRvNN(8).eval()(torch.randn(5, 5, 8), mask, trace=True).trace
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,9 @@ import itertools
 import pytest
 import torch
 
-from crvnn_core import assemble, create_plugin_manager, read_catalog, read_spec
+from crvnn_core import create_plugin_manager, read_catalog
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 
 SLOTS = ("retriever", "decision", "cell", "halting")
 LENGTHS = (7, 1, 4, 2)

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 import crvnn_core.engine.shortcuts
-from crvnn_core import assemble, read_spec
 from crvnn_core.engine.shortcuts import ActiveSequences, StepPlan
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from engines import RETRIEVERS, tokens
 
 pytestmark = pytest.mark.usefixtures("by")

@@ -9,7 +9,7 @@ from crvnn_core.errors import InputError
 
 def encoder(**parts):
     torch.manual_seed(0)
-    return crvnn.Encoder(width=8, **parts).eval()
+    return crvnn.CRvNN(width=8, **parts).eval()
 
 
 def whole(inputs):

@@ -5,7 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core import Cell, assemble, read_spec
+from crvnn_core import Cell
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from crvnn_core.testing import strategies
 from crvnn_core.testing.oracles import compose_along
 from crvnn_core.testing.parts import AddingCell, BracketingCell, PlainDecision, ScriptedDecision

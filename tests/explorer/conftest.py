@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import small
-from crvnn_core import Decision, Halting, train
+from crvnn_core import Decision, Halting
+from crvnn_core.training.trainer import train
 from crvnn_explorer.models import Explorer
 from exploring import asking, serving
 from small import Averaging

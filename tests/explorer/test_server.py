@@ -4,9 +4,9 @@ import json
 import socket
 import threading
 
-from crvnn_core import load
 from crvnn_core.display.palette import css_variables
 from crvnn_core.inference.inspection import inspect
+from crvnn_core.inference.trained import load
 from crvnn_explorer import server
 from crvnn_explorer.models import MOST_TOKENS
 from crvnn_explorer.request import Query

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import small
-from crvnn_core import CrvnnError, Trained, load
+from crvnn_core import CrvnnError, Trained
+from crvnn_core.inference.trained import load
 from crvnn_core.training.memory import within_budget
 from crvnn_export.graphs import formats
 from crvnn_export.graphs.classifier import Exportable

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from crvnn_core import CrvnnError, load
+from crvnn_core import CrvnnError
 from crvnn_core.cli import main
 from crvnn_core.files import sha256_of
+from crvnn_core.inference.trained import load
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_export.sharing.contents import contents
 

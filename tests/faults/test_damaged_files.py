@@ -6,8 +6,8 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from crvnn_core import train
 from crvnn_core.cli import main
+from crvnn_core.training.trainer import train
 from disturbed import run_tensors
 from files import contents
 from small import PLUGIN, variant

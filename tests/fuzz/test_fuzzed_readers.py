@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crvnn_core import Tree, read_spec
+from crvnn_core import Tree
 from crvnn_core.files import open_text
+from crvnn_core.spec import read_spec
 from crvnn_parts.embeddings import read_vectors
 from crvnn_tasks.from_file.task import FromFile
 from crvnn_tasks.labelled import split_tokens

@@ -14,9 +14,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core import CrvnnError, load
+from crvnn_core import CrvnnError
 from crvnn_core.cli import main
 from crvnn_core.files import open_text
+from crvnn_core.inference.trained import load
 from crvnn_core.runs.archive import unpack
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint

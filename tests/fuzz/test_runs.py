@@ -11,9 +11,12 @@ import zlib
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, InputError, assemble, read_spec, train
+from crvnn_core import CrvnnError, InputError
 from crvnn_core.engine.checks import checked_lengths
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from crvnn_core.training import checkpoint
+from crvnn_core.training.trainer import train
 from hostile import DIGITS, refused
 from small import PLUGIN, SETTINGS, options
 

@@ -9,11 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 import small
-from crvnn_core import CrvnnError, RunSource, create_plugin_manager, hookimpl, load, read_catalog
+from crvnn_core import CrvnnError, RunSource, create_plugin_manager, hookimpl, read_catalog
 from crvnn_core.cli import main
 from crvnn_core.downloads.transfer import Retries
 from crvnn_core.files import sha256_of
 from crvnn_core.host.runs import find_run
+from crvnn_core.inference.trained import load
 from crvnn_core.runs.archive import write_archive
 from serving import serving
 

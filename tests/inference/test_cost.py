@@ -5,8 +5,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from crvnn_core import assemble, read_spec
 from crvnn_core.inference.cost import count_multiply_adds
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from crvnn_parts.retrievers.dense import AdhocDense
 from crvnn_parts.retrievers.interval import Adhoc
 

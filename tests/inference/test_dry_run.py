@@ -17,13 +17,13 @@ from crvnn_core import (
     PluginError,
     Scorer,
     Task,
-    assemble,
     create_plugin_manager,
     hookimpl,
     read_catalog,
-    read_spec,
 )
 from crvnn_core.inference.dry_run import dry_run
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 
 SMALL = ["model.width=8", "task.max_tokens=20"]
 

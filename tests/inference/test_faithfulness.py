@@ -4,8 +4,10 @@ import pytest
 import torch
 
 import small
-from crvnn_core import Decision, Example, load, train
+from crvnn_core import Decision, Example
+from crvnn_core.inference.trained import load
 from crvnn_core.inference.tree_scores import MOST_TOKENS, faithfulness
+from crvnn_core.training.trainer import train
 from crvnn_core.trees import Tree
 
 LETTERS = tuple("abcdefab")

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import small
-from crvnn_core import CrvnnError, InputError, load, train
+from crvnn_core import CrvnnError, InputError
 from crvnn_core.inference.inspection import inspect, neighbours
 from crvnn_core.inference.part_exchange import exchange_parts
+from crvnn_core.inference.trained import load
+from crvnn_core.training.trainer import train
 from small import Averaging
 from small import variant as small_variant
 

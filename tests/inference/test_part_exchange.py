@@ -5,8 +5,10 @@ import torch
 from torch import nn
 
 import small
-from crvnn_core import CrvnnError, Decision, SpecError, UnknownNameError, load, train
+from crvnn_core import CrvnnError, Decision, SpecError, UnknownNameError
 from crvnn_core.inference.part_exchange import exchange_parts
+from crvnn_core.inference.trained import load
+from crvnn_core.training.trainer import train
 from small import variant as small_variant
 
 TEXTS = ["a b c", "c d e f a", "f", "e a c d b b"]

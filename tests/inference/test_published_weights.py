@@ -6,9 +6,11 @@ import copy
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, assemble, load_published_weights, read_spec
-from crvnn_core.inference.published_weights import NAMES
+from crvnn_core import CrvnnError
+from crvnn_core.inference.published_weights import NAMES, load_published_weights
 from crvnn_core.kernels import without
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from published_encoder import PublishedEncoder
 
 WIDTH, HIDDEN = 12, 20

@@ -20,15 +20,15 @@ from crvnn_core import (
     SpecError,
     TrainedModel,
     UnknownNameError,
-    assemble,
     create_plugin_manager,
     hookimpl,
-    load,
     read_catalog,
-    read_spec,
-    train,
 )
 from crvnn_core.inference.inspection import inspect
+from crvnn_core.inference.trained import load
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
+from crvnn_core.training.trainer import train
 from crvnn_core.trees import Tree
 from crvnn_parts.decisions.sigmoids import Sigmoid
 from small import SETTINGS, Letters, catalog_with, leaves, variant

@@ -2,7 +2,9 @@
 
 import pytest
 
-from crvnn_core import InputError, load, score_trees
+from crvnn_core import InputError
+from crvnn_core.inference.trained import load
+from crvnn_core.inference.tree_scores import score_trees
 from crvnn_core.trees.baselines import BASELINES
 
 

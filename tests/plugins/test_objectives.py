@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, Encoding, Example, Recursion, train
+from crvnn_core import CrvnnError, Encoding, Example, Recursion
 from crvnn_core.model.batch import collate
 from crvnn_core.model.model import Head, Model, TokenVectors
 from crvnn_core.testing.parts import LetterTask, plain_parts
+from crvnn_core.training.trainer import train
 from crvnn_core.trees.levels import tree_along
 from crvnn_parts.objectives import GoldTrees, Labels, SelfTraining
 from small import Averaging, Letters, variant

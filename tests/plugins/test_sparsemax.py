@@ -5,8 +5,9 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from crvnn_core import assemble, read_spec
 from crvnn_core.kernels import without
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from crvnn_core.testing import strategies
 from crvnn_core.testing.oracles import matrices
 from crvnn_parts.decisions.sparsemax import Sparsemax, sparsemax

@@ -3,7 +3,7 @@
 import pytest
 
 import small
-from crvnn_core import train
+from crvnn_core.training.trainer import train
 from reporting import Outline, page_of
 
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from calling import run
-from crvnn_core import load
+from crvnn_core.inference.trained import load
 from reporting import Outline
 from small import PLUGIN
 

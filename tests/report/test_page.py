@@ -8,7 +8,8 @@ import shutil
 import pytest
 
 import small
-from crvnn_core import Example, train
+from crvnn_core import Example
+from crvnn_core.training.trainer import train
 from reporting import Outline, page_of, report
 from small import Letters
 

@@ -7,8 +7,9 @@ import shutil
 import pytest
 
 import small
-from crvnn_core import CrvnnError, InputError, train
+from crvnn_core import CrvnnError, InputError
 from crvnn_core.training import checkpoint
+from crvnn_core.training.trainer import train
 from reporting import page_of, report
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from crvnn_core import CrvnnError, read_spec
-from crvnn_core.spec import spec_dict
+from crvnn_core import CrvnnError
+from crvnn_core.spec import read_spec, spec_dict
 from crvnn_reproduce.definition import BUDGETS, read_table, table_names
 from crvnn_reproduce.ledger import Ledger
 from crvnn_reproduce.plan import Plan

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from crvnn_core import Decision, load
+from crvnn_core import Decision
 from crvnn_core.host.runs import read_runs
+from crvnn_core.inference.trained import load
 from crvnn_reproduce.work import Worker
 from small import PLUGIN, catalog_with
 from tables import TABLE, ended, figures, forked, kill, planned, steps_of, worked, write_table

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from crvnn_core import Cell, CrvnnError, load, read_spec, train
+from crvnn_core import Cell, CrvnnError
+from crvnn_core.inference.trained import load
 from crvnn_core.runs.directory import Lexicon, RunDirectory, seed_directories, seed_directory
+from crvnn_core.spec import read_spec
 from crvnn_core.training import checkpoint
+from crvnn_core.training.trainer import train
 from small import SETTINGS, Letters, catalog_with, differences, variant
 
 

@@ -8,21 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from crvnn_core import (
-    Cell,
-    Component,
-    CrvnnError,
-    Embedding,
-    Encoder,
-    Encoding,
-    InputError,
-    SpecError,
-    Task,
-    assemble,
-    read_spec,
-)
+from crvnn_core import Cell, Component, CrvnnError, Embedding, Encoder, Encoding, InputError, SpecError, Task
 from crvnn_core.runs.directory import Lexicon
-from crvnn_core.spec import PartSpec
+from crvnn_core.spec import PartSpec, read_spec
+from crvnn_core.spec.assembly import assemble
 from crvnn_tasks.listops.task import ListOps
 from own_components import SMALL, same_weights, weights, with_components
 

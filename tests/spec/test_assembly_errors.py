@@ -12,13 +12,12 @@ from crvnn_core import (
     InputError,
     PluginError,
     SpecError,
-    assemble,
     create_plugin_manager,
     hookimpl,
     read_catalog,
-    read_spec,
 )
-from crvnn_core.spec import PartSpec
+from crvnn_core.spec import PartSpec, read_spec
+from crvnn_core.spec.assembly import assemble
 from own_components import SMALL, with_components
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from crvnn_core import SpecError, train
+from crvnn_core import SpecError
+from crvnn_core.training.trainer import train
 from small import variant, weights
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from crvnn_core import read_spec
 from crvnn_core.runs.spec_file import flatten
-from crvnn_core.spec import spec_dict, write_spec
+from crvnn_core.spec import read_spec, spec_dict, write_spec
 from spec_problems import the_problem_of
 
 WRAPPED = {"encoder": "recursion-in-recursion"}

@@ -16,10 +16,9 @@ from crvnn_core import (
     SpecError,
     create_plugin_manager,
     read_catalog,
-    read_spec,
 )
 from crvnn_core.annotations import holds_path
-from crvnn_core.spec import spec_text, write_spec
+from crvnn_core.spec import read_spec, spec_text, write_spec
 from crvnn_core.spec.paths import copy_spec
 from spec_problems import the_problem_of
 from stub_plugins import plugin

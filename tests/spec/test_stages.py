@@ -4,17 +4,10 @@ import re
 
 import pytest
 
-from crvnn_core import (
-    CrvnnWarning,
-    Preset,
-    SpecError,
-    assemble,
-    create_plugin_manager,
-    hookimpl,
-    read_catalog,
-)
+from crvnn_core import CrvnnWarning, Preset, SpecError, create_plugin_manager, hookimpl, read_catalog
 from crvnn_core.runs.spec_file import flatten
 from crvnn_core.spec import read_spec, spec_dict, stage_changes, stage_summary, write_spec
+from crvnn_core.spec.assembly import assemble
 from small import Letters, catalog_with
 from spec_problems import problems_of, the_problem_of
 

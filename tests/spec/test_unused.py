@@ -4,8 +4,8 @@ import warnings
 
 import pytest
 
-from crvnn_core import CrvnnWarning, read_spec
-from crvnn_core.spec import write_spec
+from crvnn_core import CrvnnWarning
+from crvnn_core.spec import read_spec, write_spec
 from spec_problems import problems_of, the_problem_of
 
 

@@ -9,11 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crvnn_core import (
-    CrvnnError,
-    assemble,
-)
+from crvnn_core import CrvnnError
 from crvnn_core.spec import PartSpec, read_spec, spec_dict, spec_text, write_spec
+from crvnn_core.spec.assembly import assemble
 
 
 @settings(max_examples=25, deadline=None)

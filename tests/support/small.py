@@ -21,13 +21,13 @@ from crvnn_core import (
     Example,
     Observer,
     Task,
-    assemble,
     create_plugin_manager,
     hookimpl,
     read_catalog,
-    read_spec,
 )
 from crvnn_core.host.slots import SLOT_BY_NAME
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 
 PLUGIN = Path(__file__)
 

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from crvnn_core import Example, Observer, train
+from crvnn_core import Example, Observer
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
+from crvnn_core.training.trainer import train
 from small import Letters, differences, metrics_of, same, variant
 
 

@@ -8,9 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crvnn_core import assemble, read_spec
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.kernels import in_use, without
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from crvnn_parts.native.intervals import CompiledIntervals
 from crvnn_parts.retrievers.interval import Adhoc
 

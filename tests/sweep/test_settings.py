@@ -2,7 +2,8 @@
 
 import pytest
 
-from crvnn_core import SpecError, read_spec
+from crvnn_core import SpecError
+from crvnn_core.spec import read_spec
 from crvnn_sweep.space import Choice, Range
 from sweeps import BASE, sweep_of, write
 

@@ -5,10 +5,10 @@ import signal
 
 import pytest
 
-from crvnn_core import Decision, Observer, read_spec
+from crvnn_core import Decision, Observer
 from crvnn_core.host.runs import read_runs
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.spec import spec_dict
+from crvnn_core.spec import read_spec, spec_dict
 from crvnn_sweep.results import read_findings
 from crvnn_sweep.run import continue_sweep, show_sweep
 from crvnn_sweep.worker import DevelopmentReports, PrunedError, StudyError, work

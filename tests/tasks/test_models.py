@@ -11,8 +11,8 @@ import torch
 from click.testing import CliRunner
 
 import crvnn_tasks
-from crvnn_core import load
 from crvnn_core.cli import main
+from crvnn_core.inference.trained import load
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.trees.extraction import trees_of
 from crvnn_tasks.listops.task import ListOps

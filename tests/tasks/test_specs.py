@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import crvnn_tasks.specs
-from crvnn_core import assemble, read_spec, train
-from crvnn_core.spec import spec_dict
+from crvnn_core.spec import read_spec, spec_dict
+from crvnn_core.spec.assembly import assemble
+from crvnn_core.training.trainer import train
 
 SPECS = {spec.name: spec for spec in crvnn_tasks.specs.named_specs()}
 WORDS = [

@@ -5,7 +5,8 @@ import tomllib
 
 import pytest
 
-from crvnn_core import Observer, PluginError, train
+from crvnn_core import Observer, PluginError
+from crvnn_core.training.trainer import train
 from small import Notebook, notes_of, variant
 from training_runs import trained
 

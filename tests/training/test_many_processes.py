@@ -54,7 +54,7 @@ SCRIPT = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from crvnn_core import train
+from crvnn_core.training.trainer import train
 from crvnn_core.training.step import Stepper
 from small import variant
 

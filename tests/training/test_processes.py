@@ -8,10 +8,11 @@ import sys
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, train
+from crvnn_core import CrvnnError
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training.processes.devices import _layout, launched
+from crvnn_core.training.trainer import train
 from small import PLUGIN, begin, differences, options, variant, weights
 
 #: What is trained, by name. In "alone" the last batch of every epoch has one example, too few for two processes.
@@ -30,7 +31,7 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import torch
-from crvnn_core import train
+from crvnn_core.training.trainer import train
 from crvnn_core.training import checkpoint
 from small import notes_of, variant, weights
 

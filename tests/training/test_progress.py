@@ -5,11 +5,12 @@ import math
 
 import pytest
 
-from crvnn_core import Result, Score, train
+from crvnn_core import Result, Score
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
 from crvnn_core.training.progress import Position
+from crvnn_core.training.trainer import train
 from small import Letters, differences, notes_of, variant, weights
 from training_runs import Gauge, trained
 

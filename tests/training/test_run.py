@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, Observer, train
+from crvnn_core import CrvnnError, Observer
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint, trainer
 from crvnn_core.training.run import save_checkpoint
+from crvnn_core.training.trainer import train
 from small import variant
 
 

@@ -6,9 +6,9 @@ import statistics
 
 import pytest
 
-from crvnn_core import CrvnnError, Outcome, Result, Score, SpecError, read_spec, resume_training, train_seeds
+from crvnn_core import CrvnnError, Outcome, Result, Score, SpecError, resume_training, train_seeds
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.spec import write_spec
+from crvnn_core.spec import read_spec, write_spec
 from crvnn_core.training.seeds import RunOutcomes, new_directory, spread
 from small import SETTINGS, catalog_with
 

@@ -5,22 +5,14 @@ import signal
 import pytest
 import torch
 
-from crvnn_core import (
-    CrvnnError,
-    Observer,
-    Result,
-    Score,
-    SpecError,
-    load,
-    read_spec,
-    resume_training,
-    train,
-    train_seeds,
-)
+from crvnn_core import CrvnnError, Observer, Result, Score, SpecError, resume_training, train_seeds
+from crvnn_core.inference.trained import load
 from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.spec import read_spec
 from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
 from crvnn_core.training.stages import carry_optimizer_state
+from crvnn_core.training.trainer import train
 from small import SETTINGS, Interrupting, Letters, catalog_with, differences, notes_of, same, variant, weights
 from training_runs import Gauge, assert_same_run, stopped_after, trained
 

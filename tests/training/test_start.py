@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, train
+from crvnn_core import CrvnnError
+from crvnn_core.training.trainer import train
 from small import Letters, variant, weights
 from training_runs import trained
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from crvnn_core import Cell, CrvnnError, Example, Observer, train
+from crvnn_core import Cell, CrvnnError, Example, Observer
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
+from crvnn_core.training.trainer import train
 from small import Letters, differences, notes_of, variant, weights
 from training_runs import Even, Gauge, padded, trained
 

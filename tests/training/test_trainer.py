@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, Example, train
+from crvnn_core import CrvnnError, Example
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
 from crvnn_core.training.evaluation import evaluate
+from crvnn_core.training.trainer import train
 from small import Letters, differences, notes_of, variant, weights
 from training_runs import Even, Gauge, trained
 

@@ -5,11 +5,12 @@ import copy
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, Encoder, Encoding, Example, Task, Trained, train
+from crvnn_core import CrvnnError, Encoder, Encoding, Example, Task, Trained
 from crvnn_core.inference.inspection import inspect
 from crvnn_core.model.batch import collate
 from crvnn_core.model.model import Head, Model, TokenVectors
 from crvnn_core.testing.parts import LetterTask
+from crvnn_core.training.trainer import train
 from crvnn_core.trees import Tree
 from crvnn_core.trees.gold import TreeSource, gold_trees, without_structure
 from crvnn_parts.objectives import GoldTrees

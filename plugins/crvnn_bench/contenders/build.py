@@ -25,16 +25,16 @@ from crvnn_core import (
     RunSpec,
     SpecError,
     Trained,
-    assemble,
     create_plugin_manager,
-    load,
     read_catalog,
-    read_spec,
     set_progress,
 )
 from crvnn_core.inference.part_exchange import exchange_parts
+from crvnn_core.inference.trained import load
 from crvnn_core.kernels import without
 from crvnn_core.model.model import Output
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
 from crvnn_tasks.listops.language import VOCABULARY
 
 #: Encoder settings that make a variant.

@@ -4,7 +4,7 @@ import pytest
 
 import small
 from browser import chromium, opened
-from crvnn_core import train
+from crvnn_core.training.trainer import train
 from crvnn_explorer.models import Explorer
 from exploring import serving
 from small import Averaging

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crvnn_core import train
+from crvnn_core.training.trainer import train
 from crvnn_parts.observers.mlflow import MLflow
 from small import variant
 from trackers import fake_mlflow

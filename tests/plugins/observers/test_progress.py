@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from crvnn_core import train as train_model
 from crvnn_core.display import progress as display
+from crvnn_core.training.trainer import train as train_model
 from crvnn_parts.observers.progress import Progress
 from small import variant
 

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from crvnn_core import CrvnnError, resume_training, train
+from crvnn_core import CrvnnError, resume_training
+from crvnn_core.training.trainer import train
 from crvnn_parts.observers.mlflow import MLflow
 from crvnn_parts.observers.wandb import WandB
 from small import catalog_with, variant

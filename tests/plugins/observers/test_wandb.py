@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from crvnn_core import train
+from crvnn_core.training.trainer import train
 from crvnn_parts.observers.wandb import WandB
 from small import variant
 from trackers import fake_wandb

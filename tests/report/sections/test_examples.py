@@ -5,7 +5,7 @@ import re
 import pytest
 
 import small
-from crvnn_core import train
+from crvnn_core.training.trainer import train
 from crvnn_core.trees import Tree
 from reporting import page_of, report
 from small import Letters

@@ -7,8 +7,8 @@ from itertools import pairwise, product
 import pytest
 import torch
 
-from crvnn_core import train
 from crvnn_core.testing.parts import BracketingCell
+from crvnn_core.training.trainer import train
 from crvnn_core.trees import trees_of
 from crvnn_parts.cells.lstm import LSTMCell
 from crvnn_parts.encoders.reinforced import cooperative

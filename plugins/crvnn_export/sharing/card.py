@@ -73,7 +73,7 @@ def _description(name: str, spec: Mapping[str, Any]) -> str:
 def _use(spec: Mapping[str, Any]) -> list[str]:
     return [
         "```python",
-        "from crvnn_core import load",
+        "from crvnn import load",
         "",
         'model = load("path, zip file or address of this directory")',
         'print(model.predict(["a text of the task"])[0].label)',

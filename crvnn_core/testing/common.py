@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from crvnn_core.errors import FAILURES, raised_at
 from crvnn_core.host.component import Component
-from crvnn_core.interfaces import Encoder, Encoding, Part
+from crvnn_core.interfaces import Encoder, Encoding
 from crvnn_core.trees import Tree
 from crvnn_core.trees.levels import levels_of
 
@@ -26,7 +25,6 @@ Check = Callable[[Component], str | None]
 WIDTH = 6
 LENGTHS = (7, 1, 4)  # of the sequences in the checks' batches: full, alone, padded
 TOLERANCE = 1e-5
-CALLS = 50  # after which state that a module keeps between calls should show
 
 
 @frozen
@@ -98,13 +96,6 @@ def existences(mask: Tensor, seed: int = 2) -> Tensor:
     return (0.02 + 0.96 * chances) * mask
 
 
-def partly_gone() -> tuple[Tensor, list[int]]:
-    """Existential probabilities [2, 12] of which every third is exactly 0, and the places of the others."""
-    exists = 0.02 + 0.96 * random(2, 12, seed=2).sigmoid()
-    exists[:, 1::3] = 0
-    return exists, [place for place in range(12) if place % 3 != 1]
-
-
 def same(got: Tensor, want: Tensor, what: str, tolerance: float = TOLERANCE) -> None:
     """Assert that two tensors agree."""
     assert got.shape == want.shape, f"{what}: the shapes {list(got.shape)} and {list(want.shape)} differ"
@@ -131,92 +122,6 @@ def gradients_reach(module: nn.Module, loss: Tensor) -> None:
         reached = gradient is not None and bool(gradient.abs().sum() > 0)
         assert reached, f"no gradient reaches the parameter '{name}'"
         finite(gradient, f"the gradient of '{name}'")
-
-
-def gradients_are_those_of_the_present_weights(
-    make: Callable[[], nn.Module], loss_of: Callable[..., Tensor], *inputs: Tensor
-) -> None:
-    """Assert that what was computed with earlier weights, and the graphs that hold it, change no gradient.
-
-    The gradients of a module whose weights have changed in place, as an optimizer changes them, are compared with those
-    of a new module with the same weights.
-
-    :param loss_of: a number that is computed with a module from the inputs.
-    """
-    leaves = [value.detach().requires_grad_() for value in inputs]
-
-    def gradients(module: nn.Module, loss: Tensor) -> dict[str, Tensor]:
-        wanted: dict[str, Tensor] = {
-            f"'{name}'": p for name, p in module.named_parameters() if p.requires_grad
-        }
-        wanted |= {f"input {number}": leaf for number, leaf in enumerate(leaves)}
-        found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
-        return dict(zip(wanted, found, strict=True))
-
-    module, held = make(), []
-    for change in range(3):
-        held.append(loss_of(module, *leaves))
-        held[-1].backward(retain_graph=True)  # type: ignore[no-untyped-call]
-        with torch.no_grad():
-            for number, weight in enumerate(module.parameters()):
-                weight.add_(0.3 * random(weight.numel(), seed=10 * change + number).view_as(weight))
-    new = make()
-    new.load_state_dict(module.state_dict())
-    right = gradients(new, loss_of(new, *leaves))
-    held += [loss_of(module, *leaves), loss_of(module, *leaves)]
-    for loss in held[:-3:-1]:  # of the two graphs of the present weights, the later one first
-        for name, gradient in gradients(module, loss).items():
-            allowed = TOLERANCE * max(1.0, right[name].abs().max().item())
-            same(
-                gradient,
-                right[name],
-                f"the gradient of {name}, while graphs of earlier weights live,",
-                allowed,
-            )
-
-
-def live_settings_exist(component: Component, part: Part) -> None:
-    """Assert that every name in ``live_settings`` is a parameter of the component."""
-    parameters = component.parameters()
-    unknown = [name for name in part.live_settings or () if name not in parameters]
-    assert not unknown, (
-        f"live_settings has {', '.join(unknown)}; parameters are {', '.join(parameters) or 'none'}"
-    )
-
-
-def saved_and_loaded(module: nn.Module, other: nn.Module) -> None:
-    """Copy the weights of one module to another by way of a file."""
-    file = io.BytesIO()
-    torch.save(module.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file, weights_only=True))
-
-
-def used_and_reloaded(
-    component: Component, call: Callable[[Any], Any], calls: int = CALLS
-) -> tuple[Any, Any]:
-    """A module after some calls in training, and another one with its saved weights; both in evaluation mode."""
-    one, two = build(component), build(component, seed=9)
-    one.train()
-    with torch.no_grad():
-        for _ in range(calls):
-            call(one)
-    saved_and_loaded(one.eval(), two)
-    return one, two
-
-
-#: What is wrong when a module and its saved and loaded copy differ.
-UNSAVED = "with its saved weights a copy gives other results, so it keeps state that is not saved (use register_buffer)"
-
-
-def same_on_every_call(call: Callable[[], Tensor], calls: int = CALLS) -> None:
-    """Assert that a function gives the same bits, however often it is called."""
-    first = call()
-    for number in range(2, calls + 2):
-        what = (
-            f"call {number} with the same input, so it is random in evaluation or keeps state between calls"
-        )
-        same(call(), first, what, 0)
 
 
 class _OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -2,9 +2,10 @@
 
 import pytest
 
+from contract_faults import SHARED
 from crvnn_core import Component, create_plugin_manager, read_catalog
 from crvnn_core.spec.description import with_parameters
-from crvnn_core.testing import CHECKS, run_checks
+from crvnn_core.testing import CHECKS, generic, run_checks
 
 CATALOG = read_catalog(create_plugin_manager())
 
@@ -63,14 +64,45 @@ def component(slot, name, sets=()):
     return with_parameters(CATALOG.find(slot, name), sets)
 
 
-def faulty(cases):
-    """Parametrise a test over a ``check``, the ``build`` of a component that fails it, and the ``reason`` given."""
-    return pytest.mark.parametrize(("check", "build", "reason"), cases, ids=[check for check, _, _ in cases])
+def contract_tests(slot, plain, faults, variants=(), *, excluded=()):
+    """The tests of a slot's contract: built-in components satisfy it, so does a plain one; and a faulty one fails each.
 
+    :param plain: builds a component that satisfies the contract. With the checks that several slots share, their faults
+        are tried in it.
+    :param faults: a check without its prefix ``check_``, the ``build`` of a component that fails it, and a part of the
+        reason that is given.
+    :param variants: names of built-in components and the settings to check them with, besides the defaults.
+    :param excluded: names, settings and the check that cannot hold for them.
+    """
+    names = {check.__name__.removeprefix("check_") for check in CHECKS[slot]}
+    shared = {check.__name__ for check in CHECKS[slot] if check.__module__ == generic.__name__}
+    for check, fault, reason in SHARED:
+        if f"check_{slot}_{check}" in shared:
+            faults = [*faults, (f"{slot}_{check}", fault(plain), reason)]
 
-def names_of_checks(slot):
-    """The names of a slot's checks, without their prefix ``check_``."""
-    return {check.__name__.removeprefix("check_") for check in CHECKS[slot]}
+    @built_in(slot, variants, excluded=excluded)
+    def test_built_in_components_satisfy_the_contract(name, sets, check, by):
+        check(component(slot, name, sets))
+
+    def test_a_plain_component_satisfies_the_contract():
+        assert failures(slot, plain) == []
+
+    @pytest.mark.parametrize(("check", "build", "reason"), faults, ids=[check for check, _, _ in faults])
+    def test_a_check_that_fails_says_why(check, build, reason):
+        outcome = run_check(check, build)
+        assert not outcome.kept
+        assert outcome.reason
+        assert reason in outcome.reason
+
+    def test_every_check_fails_for_a_faulty_component():
+        assert {check for check, _, _ in faults} == names
+
+    return (
+        test_built_in_components_satisfy_the_contract,
+        test_a_plain_component_satisfies_the_contract,
+        test_a_check_that_fails_says_why,
+        test_every_check_fails_for_a_faulty_component,
+    )
 
 
 def run_check(name, build):

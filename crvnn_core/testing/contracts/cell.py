@@ -7,20 +7,18 @@ from torch import Tensor
 
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Cell
-from crvnn_core.testing.common import (
-    UNSAVED,
-    WIDTH,
-    build,
-    finite,
-    gradients_are_those_of_the_present_weights,
-    gradients_reach,
-    half_precision,
-    no_stray_tensors,
-    random,
-    same,
-    same_on_every_call,
-    used_and_reloaded,
-)
+from crvnn_core.testing import generic
+from crvnn_core.testing.common import WIDTH, Check, build, finite, random, same
+from crvnn_core.testing.generic import Kind, Sequences
+
+
+def _run(cell: Cell, batch: Sequences) -> dict[str, Tensor]:
+    """Parents of parents, as heads see them."""
+    left, right = cell.leaf(batch.vectors), cell.leaf(batch.others)
+    return {"a parent": cell.readout(cell(cell(left, right), right))}
+
+
+CELL = Kind("cell", _run, leaves=("vectors", "others"), half=0.15)
 
 
 def _children(cell: Cell) -> tuple[Tensor, Tensor]:
@@ -98,24 +96,6 @@ def check_cell_bears_a_child_of_zeros(component: Component) -> None:
             finite(leaf.grad, "the gradient of a child")
 
 
-def check_cell_learns(component: Component) -> None:
-    """In training, gradients reach every parameter, those of the leaf transform included."""
-    cell = build(component).train()
-    left, right = _children(cell)
-    weights = random(WIDTH)  # a weighted sum: some cells normalise, so that a plain one would be constant
-    gradients_reach(cell, (cell.readout(cell(cell(left, right), right)) * weights).sum())
-
-
-def check_cell_has_gradients_of_its_present_weights(component: Component) -> None:
-    """Gradients are right while earlier graphs live and after weights have changed in place."""
-
-    def loss(cell: Cell, left: Tensor, right: Tensor) -> Tensor:
-        return (cell.readout(cell(cell(left, right), right)) * random(WIDTH)).sum()
-
-    children = _children(build(component))
-    gradients_are_those_of_the_present_weights(lambda: build(component), loss, *children)
-
-
 def check_cell_stays_finite_when_deep(component: Component) -> None:
     """A chain of 200 compositions has no NaN or infinity in it, forward or backward."""
     cell = build(component)
@@ -129,47 +109,20 @@ def check_cell_stays_finite_when_deep(component: Component) -> None:
     finite(leaves.grad, "the gradient of the leaves")
 
 
-def check_cell_runs_on_any_device(component: Component) -> None:
-    """Every tensor is made on the device of the input."""
-    with no_stray_tensors():
-        cell = build(component).to("meta")
-        state = cell.leaf(torch.rand(2, 5, WIDTH, device="meta"))
-        assert cell.readout(cell(state, state)).is_meta
-
-
-def check_cell_works_under_autocast(component: Component) -> None:
-    """Under autocast parents are finite and close."""
-    cell = build(component)
-    exact = cell(*_children(cell))
-    with half_precision():
-        got = cell(*_children(cell))
-    finite(got, "a parent")
-    same(got.float(), exact, "in bfloat16", tolerance=0.15)
-
-
-def check_cell_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same bits on every call."""
-    cell = build(component)
-    same_on_every_call(lambda: cell(*_children(cell)))
-
-
-def check_cell_can_be_saved(component: Component) -> None:
-    """After use in training, its saved weights give the same bits in another one."""
-    one, two = used_and_reloaded(component, lambda cell: cell(*_children(cell)))
-    same(two(*_children(two)), one(*_children(one)), UNSAVED, 0)
-
-
-CELL_CHECKS = (
+CELL_CHECKS: tuple[Check, ...] = (
     check_cell_keeps_its_shapes,
     check_cell_makes_each_leaf_alone,
     check_cell_composes_each_pair_alone,
     check_cell_sees_both_children,
     check_cell_bears_a_child_of_zeros,
-    check_cell_learns,
-    check_cell_has_gradients_of_its_present_weights,
     check_cell_stays_finite_when_deep,
-    check_cell_runs_on_any_device,
-    check_cell_works_under_autocast,
-    check_cell_is_deterministic,
-    check_cell_can_be_saved,
+    *CELL.checks(
+        generic.learns,
+        generic.has_gradients_of_its_present_weights,
+        generic.runs_on_any_device,
+        generic.works_under_autocast,
+        generic.is_deterministic,
+        generic.can_be_saved,
+        generic.has_its_live_settings,
+    ),
 )

@@ -10,34 +10,22 @@ from torch import Tensor
 from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Decision
-from crvnn_core.testing.common import (
-    UNSAVED,
-    build,
-    existences,
-    finite,
-    gradients_reach,
-    half_precision,
-    live_settings_exist,
-    no_stray_tensors,
-    padded,
-    partly_gone,
-    random,
-    same,
-    same_on_every_call,
-    used_and_reloaded,
-)
-from crvnn_core.testing.oracles import matrices
+from crvnn_core.testing import generic
+from crvnn_core.testing.common import Check, build, finite, random
+from crvnn_core.testing.generic import Kind, Sequences, sequences
 
 
-def _inputs(row: int | None = None) -> tuple[Tensor, MatrixNeighbourhood, Tensor, Tensor]:
-    """Scores, neighbourhood, eligibility and existence of the checks' batch, or of one sequence of it, unpadded."""
-    mask = padded()
-    rows = slice(None) if row is None else slice(row, row + 1)
-    n = mask.shape[1] if row is None else int(mask[row].sum())
-    last = mask.sum(1, keepdim=True) - 1
-    eligible = torch.arange(mask.shape[1]) < last
-    exists = existences(mask)[rows, :n]
-    return (2 * random(*mask.shape))[rows, :n], matrices(exists), eligible[rows, :n], exists
+def _run(decision: Decision, batch: Sequences) -> dict[str, Tensor]:
+    return {"c": decision(batch.scores, batch.near, batch.eligible, batch.exists * batch.mask)}
+
+
+DECISION = Kind("decision", _run, half=0.02)
+
+
+def _inputs() -> tuple[Tensor, MatrixNeighbourhood, Tensor, Tensor]:
+    """Scores, neighbourhood, eligibility and existence of the checks' batch."""
+    batch = sequences()
+    return batch.scores, batch.near, batch.eligible, batch.exists
 
 
 def check_decision_gives_probabilities(component: Component) -> None:
@@ -98,13 +86,11 @@ def check_decision_excludes_conflicts_if_declared(component: Component) -> str:
     """If it sets ``excludes_conflicts``, no two neighbours are both composed in a step while e is 0 or 1."""
     signs = random(64, 10, seed=3).sign()  # runs of equal scores among them
     decision = build(component)
-    eligible = torch.ones_like(signs, dtype=torch.bool)
-    eligible[:, -1] = False
-    exists = torch.ones_like(signs)
+    batch = Sequences.random(torch.ones_like(signs), torch.ones_like(signs, dtype=torch.bool))
     together, pair = 0.0, (0.0, 0.0)
     for scale in (3.0, 30.0, 300.0):
         for scores in (scale * signs, scale * random(64, 10)):
-            c = decision(scores, matrices(exists), eligible, exists)
+            c = decision(scores, batch.near, batch.eligible, batch.exists)
             both = c[:, :-1] * c[:, 1:]
             if both.max() > together:
                 row, place = divmod(int(both.argmax()), both.shape[1])
@@ -159,43 +145,6 @@ def check_decision_follows_the_scores(component: Component) -> None:
     assert seen[-1] > seen[0], f"c does not depend on u: {seen}"
 
 
-def check_decision_treats_each_sequence_alone(component: Component) -> None:
-    """A sequence in a padded batch gives what it gives alone."""
-    decision = build(component)
-    together = decision(*_inputs())
-    for row in range(len(together)):
-        alone = decision(*_inputs(row))
-        same(together[row : row + 1, : alone.shape[1]], alone, f"sequence {row}")
-
-
-def check_decision_ignores_padding(component: Component) -> None:
-    """Changing scores under the mask changes nothing."""
-    scores, near, eligible, exists = _inputs()
-    mask = padded()
-    decision = build(component)
-    same(
-        decision(torch.where(mask, scores, 30.0), near, eligible, exists),
-        decision(scores, near, eligible, exists),
-        "with other padding",
-    )
-
-
-def check_decision_ignores_positions_that_are_gone(component: Component) -> None:
-    """Taking out positions with e = 0 changes no probability of the others, however high they score."""
-    decision = build(component)
-    exists, kept = partly_gone()
-    scores = random(*exists.shape) + 3.0 * (exists == 0)
-    eligible = torch.ones_like(exists, dtype=torch.bool)
-    eligible[:, -1] = False
-    whole = decision(scores, matrices(exists), eligible, exists)[:, kept]
-    rest = decision(scores[:, kept], matrices(exists[:, kept]), eligible[:, kept], exists[:, kept])
-    same(
-        rest,
-        whole,
-        "without the positions that have e = 0, which still compete; weigh scores of the row by exists",
-    )
-
-
 def check_decision_passes_gradients(component: Component) -> None:
     """Gradients reach the scores and are finite, even of scores of 40."""
     scores, near, eligible, exists = _inputs()
@@ -207,51 +156,7 @@ def check_decision_passes_gradients(component: Component) -> None:
         assert scale > 1 or bool(leaf.grad.abs().sum() > 0), "the gradient of the scores is 0"
 
 
-def check_decision_learns(component: Component) -> None:
-    """Gradients reach every parameter, if it has any."""
-    decision = build(component).train()
-    gradients_reach(decision, (decision(*_inputs()) ** 2).sum())
-
-
-def check_decision_runs_on_any_device(component: Component) -> None:
-    """Every tensor is made on the device of the input."""
-    with no_stray_tensors():
-        near = MatrixNeighbourhood(torch.rand(2, 5, 5, device="meta"), torch.rand(2, 5, 5, device="meta"))
-        scores, exists = torch.rand(2, 5, device="meta"), torch.rand(2, 5, device="meta")
-        eligible = torch.ones(2, 5, dtype=torch.bool, device="meta")
-        decision = build(component).to("meta")
-        for training in (True, False):
-            assert decision.train(training)(scores, near, eligible, exists).is_meta
-
-
-def check_decision_works_under_autocast(component: Component) -> None:
-    """Under autocast the probabilities are the same."""
-    decision = build(component)
-    exact = decision(*_inputs())
-    with half_precision():
-        got = decision(*_inputs())
-    same(got.float(), exact, "under autocast", tolerance=0.02)
-
-
-def check_decision_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same bits on every call."""
-    decision, inputs = build(component), _inputs()
-    same_on_every_call(lambda: decision(*inputs))
-
-
-def check_decision_can_be_saved(component: Component) -> None:
-    """After use in training, its saved weights give the same bits in another one."""
-    inputs = _inputs()
-    one, two = used_and_reloaded(component, lambda decision: decision(*inputs))
-    same(two(*inputs), one(*inputs), UNSAVED, 0)
-
-
-def check_decision_has_its_live_settings(component: Component) -> None:
-    """Every name in ``live_settings`` is a parameter that a spec can set."""
-    live_settings_exist(component, build(component))
-
-
-DECISION_CHECKS = (
+DECISION_CHECKS: tuple[Check, ...] = (
     check_decision_gives_probabilities,
     check_decision_leaves_the_ineligible_alone,
     check_decision_gradient_vanishes_if_declared,
@@ -260,14 +165,16 @@ DECISION_CHECKS = (
     check_decision_likelihood_is_a_probability,
     check_decision_likelihood_has_a_gradient,
     check_decision_follows_the_scores,
-    check_decision_treats_each_sequence_alone,
-    check_decision_ignores_padding,
-    check_decision_ignores_positions_that_are_gone,
     check_decision_passes_gradients,
-    check_decision_learns,
-    check_decision_runs_on_any_device,
-    check_decision_works_under_autocast,
-    check_decision_is_deterministic,
-    check_decision_can_be_saved,
-    check_decision_has_its_live_settings,
+    *DECISION.checks(
+        generic.treats_each_sequence_alone,
+        generic.ignores_padding,
+        generic.ignores_positions_that_are_gone,
+        generic.learns,
+        generic.runs_on_any_device,
+        generic.works_under_autocast,
+        generic.is_deterministic,
+        generic.can_be_saved,
+        generic.has_its_live_settings,
+    ),
 )

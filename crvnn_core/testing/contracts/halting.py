@@ -8,21 +8,17 @@ from torch import Tensor
 from crvnn_core.engine.recursion import Recursion
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Halting, Neighbourhood, StatefulHalting
-from crvnn_core.testing.common import (
-    UNSAVED,
-    WIDTH,
-    build,
-    existences,
-    half_precision,
-    live_settings_exist,
-    no_stray_tensors,
-    padded,
-    partly_gone,
-    random,
-    same_on_every_call,
-    used_and_reloaded,
-)
+from crvnn_core.testing import generic
+from crvnn_core.testing.common import WIDTH, Check, build, existences, padded, random
+from crvnn_core.testing.generic import Kind, Sequences, partly_gone
 from crvnn_core.testing.parts import PlainDecision, plain_parts
+
+
+def _run(halting: Halting, batch: Sequences) -> dict[str, Tensor]:
+    return {"the answer": _ask(halting, batch.exists**4, 1, batch.vectors).float()}
+
+
+HALTING = Kind("halting", _run, by_position=False)
 
 
 def _ask(halting: Halting, exists: Tensor, step: int = 1, vectors: Tensor | None = None) -> Tensor:
@@ -97,10 +93,10 @@ def check_halting_declares_its_state(component: Component) -> None:
 def check_halting_ignores_positions_that_are_gone(component: Component) -> None:
     """Taking out positions with e = 0 changes no answer."""
     halting = build(component)
-    exists, kept = partly_gone()
+    batch, kept = partly_gone()
     # Rows from hardly anything to everything: whatever threshold there is lies between two of them.
     scale = torch.logspace(-4, 0, 40).unsqueeze(1)
-    exists = (scale * exists[:1]).contiguous()
+    exists = (scale * batch.exists[:1]).contiguous()
     vectors = scale.unsqueeze(-1) * random(*exists.shape, WIDTH)
     for step in (1, 5):
         whole, rest = (
@@ -123,22 +119,6 @@ def check_halting_has_a_sensible_limit(component: Component) -> None:
     assert limit is None or (isinstance(limit, int) and limit > 0), f"limit is {limit!r}"
 
 
-def check_halting_runs_on_any_device(component: Component) -> None:
-    """Every tensor is made on the device of the input."""
-    with no_stray_tensors():
-        exists, vectors = torch.rand(2, 5, device="meta"), torch.rand(2, 5, WIDTH, device="meta")
-        assert _ask(build(component).to("meta"), exists, 1, vectors).is_meta
-
-
-def check_halting_works_under_autocast(component: Component) -> None:
-    """Under autocast the answers are the same."""
-    exists = existences(padded())
-    halting = build(component)
-    with half_precision():
-        going = _ask(halting, exists)
-    assert going.tolist() == _ask(halting, exists).tolist(), "under autocast the answer is another"
-
-
 def check_halting_needs_vectors_only_if_declared(component: Component) -> None:
     """With ``needs_vectors = False`` it gives the same answer whatever the vectors are."""
     halting = build(component)
@@ -152,36 +132,19 @@ def check_halting_needs_vectors_only_if_declared(component: Component) -> None:
         )
 
 
-def check_halting_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same answer on every call."""
-    exists = existences(padded()) ** 4
-    halting = build(component)
-    same_on_every_call(lambda: _ask(halting, exists).float())
-
-
-def check_halting_can_be_saved(component: Component) -> None:
-    """After use in training, its saved weights give the same answer in another one."""
-    exists = existences(padded()) ** 4
-    one, two = used_and_reloaded(component, lambda halting: _ask(halting, exists))
-    assert _ask(one, exists).tolist() == _ask(two, exists).tolist(), UNSAVED
-
-
-def check_halting_has_its_live_settings(component: Component) -> None:
-    """Every name in ``live_settings`` is a parameter that a spec can set."""
-    live_settings_exist(component, build(component))
-
-
-HALTING_CHECKS = (
+HALTING_CHECKS: tuple[Check, ...] = (
     check_halting_answers_for_each_sequence,
     check_halting_treats_each_sequence_alone,
     check_halting_declares_its_state,
     check_halting_ignores_positions_that_are_gone,
     check_halting_lets_fresh_sequences_go_on,
     check_halting_has_a_sensible_limit,
-    check_halting_runs_on_any_device,
-    check_halting_works_under_autocast,
     check_halting_needs_vectors_only_if_declared,
-    check_halting_is_deterministic,
-    check_halting_can_be_saved,
-    check_halting_has_its_live_settings,
+    *HALTING.checks(
+        generic.runs_on_any_device,
+        generic.works_under_autocast,
+        generic.is_deterministic,
+        generic.can_be_saved,
+        generic.has_its_live_settings,
+    ),
 )

@@ -6,24 +6,29 @@ import torch
 from torch import Tensor
 
 from crvnn_core.host.component import Component
+from crvnn_core.interfaces import Retriever
+from crvnn_core.testing import generic
 from crvnn_core.testing.common import (
     TOLERANCE,
-    UNSAVED,
     WIDTH,
+    Check,
     build,
     existences,
-    gradients_reach,
     half_precision,
-    live_settings_exist,
-    no_stray_tensors,
     padded,
-    partly_gone,
     random,
     same,
-    same_on_every_call,
-    used_and_reloaded,
 )
+from crvnn_core.testing.generic import Kind, Sequences
 from crvnn_core.testing.oracles import nearest_left, nearest_right
+
+
+def _run(retriever: Retriever, batch: Sequences) -> dict[str, Tensor]:
+    near = retriever(batch.exists, batch.mask)
+    return {"left": near.left(batch.vectors), "right": near.right(batch.vectors)}
+
+
+RETRIEVER = Kind("retriever", _run)
 
 
 def check_retriever_keeps_shape_and_type(component: Component) -> None:
@@ -92,42 +97,6 @@ def check_retriever_looks_to_its_own_side(component: Component) -> None:
     same(near.right(identity).tril(), torch.zeros(len(mask), n, n), "right, at and before the position")
 
 
-def check_retriever_ignores_padding(component: Component) -> None:
-    """Changing existence and values under the mask changes nothing."""
-    mask = padded()
-    retriever, exists, values = build(component), existences(mask), random(*mask.shape, WIDTH)
-    near = retriever(exists, mask)
-    other = retriever(torch.where(mask, exists, 0.7), mask)
-    changed = torch.where(mask.unsqueeze(-1), values, 9.0)
-    for before, after in ((near.left, other.left), (near.right, other.right)):
-        same(after(changed)[mask], before(values)[mask], "with other padding")
-
-
-def check_retriever_ignores_positions_that_are_gone(component: Component) -> None:
-    """Unless ``reach`` is limited, taking out positions with e = 0 changes nothing for the others."""
-    retriever = build(component)
-    if retriever.reach is not None:
-        return
-    exists, kept = partly_gone()
-    values = random(*exists.shape, WIDTH)
-    whole, rest = (retriever(e, torch.ones_like(e, dtype=torch.bool)) for e in (exists, exists[:, kept]))
-    gone = "without the positions that have e = 0, which still count"
-    same(rest.left(values[:, kept]), whole.left(values)[:, kept], f"left, {gone}")
-    same(rest.right(values[:, kept]), whole.right(values)[:, kept], f"right, {gone}")
-
-
-def check_retriever_treats_each_sequence_alone(component: Component) -> None:
-    """A sequence in a padded batch gives what it gives alone."""
-    mask = padded()
-    retriever, exists, values = build(component), existences(mask), random(*mask.shape, WIDTH)
-    together = retriever(exists, mask)
-    for row, n in enumerate(mask.sum(1).tolist()):
-        alone = retriever(exists[row : row + 1, :n], mask[row : row + 1, :n])
-        part = values[row : row + 1, :n]
-        same(together.left(values)[row : row + 1, :n], alone.left(part), f"left of sequence {row}")
-        same(together.right(values)[row : row + 1, :n], alone.right(part), f"right of sequence {row}")
-
-
 def check_retriever_has_true_gradients(component: Component) -> None:
     """Gradients for existence and values agree with finite differences."""
     retriever = build(component).double()
@@ -142,16 +111,6 @@ def check_retriever_has_true_gradients(component: Component) -> None:
     assert torch.autograd.gradcheck(both, (exists, values), raise_exception=False), (
         "gradcheck found a difference"
     )
-
-
-def check_retriever_runs_on_any_device(component: Component) -> None:
-    """Every tensor is made on the device of the input."""
-    with no_stray_tensors():
-        retriever = build(component).to("meta")
-        near = retriever(torch.rand(2, 5, device="meta"), torch.ones(2, 5, dtype=torch.bool, device="meta"))
-        values = torch.rand(2, 5, WIDTH, device="meta")
-        assert near.left(values).is_meta
-        assert near.right(values).is_meta
 
 
 def check_retriever_works_under_autocast(component: Component) -> None:
@@ -170,53 +129,28 @@ def check_retriever_works_under_autocast(component: Component) -> None:
                 same(got[mask].float(), want[mask], f"in {dtype}", tolerance)
 
 
-def check_retriever_learns(component: Component) -> None:
-    """Gradients reach every parameter, if it has any."""
-    mask = padded()
-    retriever, values = build(component).train(), random(*mask.shape, WIDTH)
-    near = retriever(existences(mask), mask)
-    gradients_reach(retriever, (near.left(values) ** 2 + near.right(values) ** 2)[mask].sum())
+def check_retriever_ignores_positions_that_are_gone(component: Component) -> None:
+    """Unless ``reach`` is limited, taking out positions with e = 0 changes nothing for the others."""
+    if build(component).reach is None:
+        generic.ignores_positions_that_are_gone(RETRIEVER, component)
 
 
-def check_retriever_is_deterministic(component: Component) -> None:
-    """In evaluation the same input gives the same bits on every call."""
-    mask = padded()
-    retriever, exists, values = build(component), existences(mask), random(*mask.shape, WIDTH)
-
-    def both() -> Tensor:
-        near = retriever(exists, mask)
-        return torch.cat([near.left(values), near.right(values)])
-
-    same_on_every_call(both)
-
-
-def check_retriever_can_be_saved(component: Component) -> None:
-    """After use in training, its saved weights give the same bits in another one."""
-    mask = padded()
-    exists, values = existences(mask), random(*mask.shape, WIDTH)
-    one, two = used_and_reloaded(component, lambda retriever: retriever(exists, mask).left(values))
-    same(two(exists, mask).left(values), one(exists, mask).left(values), UNSAVED, 0)
-
-
-def check_retriever_has_its_live_settings(component: Component) -> None:
-    """Every name in ``live_settings`` is a parameter that a spec can set."""
-    live_settings_exist(component, build(component))
-
-
-RETRIEVER_CHECKS = (
+RETRIEVER_CHECKS: tuple[Check, ...] = (
     check_retriever_keeps_shape_and_type,
     check_retriever_is_linear,
     check_retriever_finds_the_nearest_when_existence_is_binary,
     check_retriever_gives_probabilities,
     check_retriever_looks_to_its_own_side,
-    check_retriever_ignores_padding,
     check_retriever_ignores_positions_that_are_gone,
-    check_retriever_treats_each_sequence_alone,
     check_retriever_has_true_gradients,
-    check_retriever_runs_on_any_device,
     check_retriever_works_under_autocast,
-    check_retriever_learns,
-    check_retriever_is_deterministic,
-    check_retriever_can_be_saved,
-    check_retriever_has_its_live_settings,
+    *RETRIEVER.checks(
+        generic.treats_each_sequence_alone,
+        generic.ignores_padding,
+        generic.learns,
+        generic.runs_on_any_device,
+        generic.is_deterministic,
+        generic.can_be_saved,
+        generic.has_its_live_settings,
+    ),
 )

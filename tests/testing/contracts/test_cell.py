@@ -3,15 +3,7 @@
 import pytest
 import torch
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
-from contract_faults import (
-    nan_in_half_precision,
-    noisy,
-    on_the_cpu,
-    with_stale_weights,
-    with_unsaved_state,
-    with_unused_parameter,
-)
+from contract_cases import contract_tests
 from crvnn_core import Component
 from crvnn_core.testing import CHECKS, run_checks
 from crvnn_core.testing.parts import PlainCell
@@ -23,11 +15,6 @@ VARIANTS = [
     ("gated", ("shared_norm=true",)),
     ("gated", ("hidden=5", "dropout=0.5")),
 ]
-
-
-@built_in("cell", VARIANTS)
-def test_built_in_cells_satisfy_their_contract(name, sets, check, by):
-    check(component("cell", name, sets))
 
 
 def cell(compose):
@@ -82,12 +69,21 @@ class NarrowReadout(PlainCell):
         return state[..., :-1]
 
 
-def test_a_plain_cell_satisfies_the_contract():
-    assert failures("cell", PlainCell) == []
-
-
 #: A check, a cell that fails it, and a part of the reason that is given.
 FAULTY = [
+    ("cell_learns", RaisesInTraining, "not in training"),
+    (
+        "cell_learns",
+        cell(lambda new, left, right: new.detach() + left),
+        "no gradient reaches the parameter 'compose",
+    ),
+    (
+        "cell_runs_on_any_device",
+        cell(lambda new, left, right: new @ torch.eye(new.shape[-1])),
+        "was given tensors on cpu and meta",
+    ),
+    ("cell_can_be_saved", TrainingCounter, "state that is not saved"),
+    ("cell_is_deterministic", CallCounter, "keeps state between calls"),
     (
         "cell_keeps_its_shapes",
         cell(lambda new, left, right: new[..., :-1]),
@@ -124,43 +120,11 @@ FAULTY = [
         cell(lambda new, left, right: new + right.norm(dim=-1, keepdim=True).sqrt()),
         "the gradient of a child has NaN or infinity",
     ),
-    (
-        "cell_has_gradients_of_its_present_weights",
-        with_stale_weights(PlainCell),
-        "while graphs of earlier weights live",
-    ),
-    ("cell_learns", RaisesInTraining, "not in training"),
-    (
-        "cell_runs_on_any_device",
-        cell(lambda new, left, right: new @ torch.eye(new.shape[-1])),
-        "was given tensors on cpu and meta",
-    ),
-    ("cell_learns", with_unused_parameter(PlainCell), "no gradient reaches the parameter 'unused'"),
-    (
-        "cell_learns",
-        cell(lambda new, left, right: new.detach() + left),
-        "no gradient reaches the parameter 'compose",
-    ),
     ("cell_stays_finite_when_deep", GrowingCell, "the root has NaN or infinity"),
-    ("cell_runs_on_any_device", cell(on_the_cpu), "fails on the meta device"),
-    ("cell_works_under_autocast", cell(nan_in_half_precision), "a parent has NaN or infinity"),
-    ("cell_is_deterministic", cell(noisy), "call 2 with the same input"),
-    ("cell_can_be_saved", TrainingCounter, "state that is not saved"),
-    ("cell_is_deterministic", CallCounter, "keeps state between calls"),
-    ("cell_can_be_saved", with_unsaved_state(PlainCell), "state that is not saved"),
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_a_cell_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_cells_fails_for_a_faulty_cell():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("cell")
+test_built_in, test_plain, test_faulty, test_each = contract_tests("cell", PlainCell, FAULTY, VARIANTS)
 
 
 #: Cells with a common mistake each, and the only check that fails for it.

@@ -1,15 +1,13 @@
 """The contract of decisions: built-in decisions satisfy it, and each check fails for a decision that violates it."""
 
-import functools
-
 import pytest
 import torch
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
-from contract_faults import noisy, on_the_cpu, with_live_setting, with_unsaved_state, with_unused_parameter
+from contract_cases import component, contract_tests
 from crvnn_core import Component
 from crvnn_core.kernels import in_use
 from crvnn_core.testing import CHECKS, run_checks
+from crvnn_core.testing.oracles import matrices
 from crvnn_core.testing.parts import PlainDecision
 
 EXCLUDED = "it is set: at most, two neighbours have c = 0.50 and 0.50"
@@ -31,17 +29,17 @@ VARIANTS = [
 ]
 
 
-@built_in("decision", VARIANTS)
-def test_built_in_decisions_satisfy_their_contract(name, sets, check, by, monkeypatch):
-    if in_use():  # neighbours from a retriever with kernels, so that decisions reach theirs
-        adhoc = component("retriever", "adhoc").load()()
-        neighbours = functools.partial(neighbours_of, adhoc)
-        monkeypatch.setattr("crvnn_core.testing.contracts.decision.matrices", neighbours)
-    check(component("decision", name, sets))
+@pytest.fixture(autouse=True)
+def neighbours_with_kernels(monkeypatch):
+    """From a retriever with kernels, if they are in use, so that decisions reach theirs."""
+    adhoc = component("retriever", "adhoc").load()()
 
+    def neighbours(exists):
+        if in_use():
+            return adhoc(exists, torch.ones_like(exists, dtype=torch.bool))
+        return matrices(exists)
 
-def neighbours_of(retriever, exists):
-    return retriever(exists, torch.ones_like(exists, dtype=torch.bool))
+    monkeypatch.setattr("crvnn_core.testing.generic.matrices", neighbours)
 
 
 def decision(decide):
@@ -109,13 +107,8 @@ def with_likelihood(likelihood):
     return Faulty
 
 
-def test_a_plain_decision_satisfies_the_contract():
-    assert failures("decision", PlainDecision) == []
-
-
 #: A check, a decision that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("decision_has_its_live_settings", with_live_setting(PlainDecision), "live_settings has temprature"),
     ("decision_gives_probabilities", decision(lambda u, may: 1.5 * sigmoid(u, may)), "a probability is 1."),
     ("decision_gives_probabilities", decision(lambda u, may: torch.exp(u) / (1 + torch.exp(u))), "c has NaN"),
     (
@@ -135,11 +128,11 @@ FAULTY = [
         UndeclaredConflicts,
         "excludes_conflicts is set, but two neighbours have c = 1.00 and 1.00 in the same step",
     ),
-    ("decision_ignores_positions_that_are_gone", TopK, "positions that have e = 0, which still compete"),
+    ("decision_ignores_positions_that_are_gone", TopK, "positions that have e = 0, which still count"),
     (
         "decision_ignores_positions_that_are_gone",
         RowSoftmax,
-        "positions that have e = 0, which still compete",
+        "positions that have e = 0, which still count",
     ),
     (
         "decision_likelihood_is_a_probability",
@@ -158,11 +151,6 @@ FAULTY = [
     ),
     ("decision_follows_the_scores", decision(lambda u, may: sigmoid(-u, may)), "c falls while u rises"),
     ("decision_follows_the_scores", decision(lambda u, may: 0.5 * may), "c does not depend on u"),
-    (
-        "decision_treats_each_sequence_alone",
-        decision(lambda u, may: sigmoid(u - u.mean(), may)),
-        "sequence 0",
-    ),
     (
         "decision_ignores_padding",
         decision(lambda u, may: sigmoid(u - u.mean(1, keepdim=True), may)),
@@ -183,36 +171,12 @@ FAULTY = [
         decision(lambda u, may: sigmoid(u, may) * (1 + 1e-6)),
         "a probability is 1.000001",
     ),
-    ("decision_learns", with_unused_parameter(PlainDecision), "no gradient reaches the parameter 'unused'"),
-    (
-        "decision_runs_on_any_device",
-        decision(lambda u, may: on_the_cpu(sigmoid(u, may))),
-        "fails on the meta device",
-    ),
-    (
-        "decision_works_under_autocast",
-        decision(lambda u, may: sigmoid(u, may) * (0.5 if torch.is_autocast_enabled("cpu") else 1)),
-        "under autocast: differs",
-    ),
-    (
-        "decision_is_deterministic",
-        decision(lambda u, may: noisy(0.5 * sigmoid(u, may)) * may),
-        "call 2 with the same input",
-    ),
-    ("decision_can_be_saved", with_unsaved_state(PlainDecision), "state that is not saved"),
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_a_decision_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_decisions_fails_for_a_faulty_decision():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("decision")
+test_built_in, test_plain, test_faulty, test_each = contract_tests(
+    "decision", PlainDecision, FAULTY, VARIANTS
+)
 
 
 #: Decisions with a common mistake each, and the only check that fails for it.

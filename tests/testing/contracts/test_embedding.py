@@ -2,7 +2,7 @@
 
 import torch
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_cases import contract_tests
 from crvnn_core import Embedding
 from crvnn_core.testing.contracts.embedding import TOKENS
 
@@ -10,11 +10,6 @@ from crvnn_core.testing.contracts.embedding import TOKENS
 VARIANTS = [
     ("random", ("size=3",)),
 ]
-
-
-@built_in("embedding", VARIANTS)
-def test_built_in_embeddings_satisfy_their_contract(name, sets, check, by):
-    check(component("embedding", name, sets))
 
 
 class PlainEmbedding(Embedding):
@@ -104,10 +99,6 @@ class NeedsTwoTokens(PlainEmbedding):
         return super().table(tokens, width)
 
 
-def test_a_plain_embedding_satisfies_the_contract():
-    assert failures("embedding", PlainEmbedding) == []
-
-
 #: A check, an embedding that fails it, and a part of the reason that is given.
 FAULTY = [
     ("embedding_names_its_tokens", RepeatedToken, "tokens are there more than once: the"),
@@ -138,13 +129,6 @@ FAULTY = [
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_an_embedding_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_embeddings_fails_for_a_faulty_embedding():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("embedding")
+test_built_in, test_plain, test_faulty, test_each = contract_tests(
+    "embedding", PlainEmbedding, FAULTY, VARIANTS
+)

@@ -4,15 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
-from contract_faults import (
-    nan_in_half_precision,
-    noisy,
-    on_the_cpu,
-    with_live_setting,
-    with_stale_weights,
-    with_unused_parameter,
-)
+from contract_cases import contract_tests, failures, run_check
 from crvnn_core import Encoder, Encoding, Recursion, checked_lengths
 from crvnn_core.engine.trace import Trace
 
@@ -24,11 +16,6 @@ VARIANTS = [
     ("crvnn", ("extra_steps=2",)),
     ("crvnn", ("boundaries=false", "penalise=unhalted", "extra_steps=1")),
 ]
-
-
-@built_in("encoder", VARIANTS)
-def test_built_in_encoders_satisfy_their_contract(name, sets, check, by):
-    check(component("encoder", name, sets))
 
 
 class MeanEncoder(Encoder):
@@ -73,15 +60,6 @@ class PenalisingEncoder(MeanEncoder):
     def encoding(self, inputs, mask, lengths, trace):
         plain = super().encoding(inputs, mask, lengths, trace)
         return Encoding(plain.vector, plain.penalty.sum(), plain.steps)
-
-
-class UnsavedEncoder(MeanEncoder):
-    def __init__(self, width: int):
-        super().__init__(width)
-        self.unsaved = torch.rand(())
-
-    def encoding(self, inputs, mask, lengths, trace):
-        return super().encoding(inputs * self.unsaved, mask, lengths, trace)
 
 
 class ChangedByTracing(MeanEncoder):
@@ -230,13 +208,8 @@ def with_costs(relative_cost):
     return type("Faulty", (Samples,), {"relative_cost": lambda self, *costs: relative_cost(*costs)})
 
 
-def test_a_plain_encoder_satisfies_the_contract():
-    assert failures("encoder", MeanEncoder) == []
-
-
 #: A check, an encoder that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("encoder_has_its_live_settings", with_live_setting(MeanEncoder), "live_settings has temprature"),
     ("encoder_keeps_its_step_limit", ShortLimit, "took 7 steps; step_limit(7) is 3"),
     ("encoder_infers_hard_alone_as_in_a_batch", HardOverTheBatch, "the vector of sequence 0"),
     ("encoder_infers_hard_without_gradients", HardByGradient, "does not require grad"),
@@ -249,6 +222,14 @@ FAULTY = [
         "encoder_samples_in_training_only",
         type("Faulty", (Samples,), {"eval": lambda self: self}),
         "is given in evaluation",
+    ),
+    ("encoder_refuses_what_it_cannot_encode", UncheckedEncoder, "no InputError was raised"),
+    ("encoder_traces_truly", ChangedByTracing, "the vector, traced"),
+    ("encoder_traces_truly", ImprobableTrace, "c is not a probability"),
+    (
+        "encoder_joins_every_position_once",
+        joining(lambda lengths: [range(n) for n in lengths]),
+        "sequence 0 has 7 tokens and the joins [0, 1, 2, 3, 4, 5, 6]; expected 0 to 7 - 2, each once",
     ),
     (
         "encoder_gives_baselines_without_gradients",
@@ -267,14 +248,9 @@ FAULTY = [
         "vectors are [3, 1, 6]",
     ),
     ("encoder_gives_one_vector_a_sequence", PenalisingEncoder, "penalty and steps must be [B]"),
+    ("encoder_ignores_padding", PaddedEncoder, "with other padding (nan)"),
     (
         "encoder_treats_each_sequence_alone",
-        encoder(lambda vector, x: vector - vector.mean(0)),
-        "the vector of sequence 0",
-    ),
-    ("encoder_ignores_padding", PaddedEncoder, "with NaN for padding"),
-    (
-        "encoder_ignores_the_order_of_the_batch",
         encoder(lambda vector, x: vector + torch.arange(len(vector), device=vector.device)[:, None]),
         "turned round",
     ),
@@ -282,20 +258,6 @@ FAULTY = [
         "encoder_sees_every_token",
         encoder(lambda vector, x: 2 * x[:, 0]),
         "the vector of sequence 0 does not depend on its token 1",
-    ),
-    (
-        "encoder_has_gradients_of_its_present_weights",
-        with_stale_weights(MeanEncoder, "encoding"),
-        "while graphs of earlier weights live",
-    ),
-    ("encoder_learns", with_unused_parameter(MeanEncoder), "no gradient reaches the parameter 'unused'"),
-    ("encoder_refuses_what_it_cannot_encode", UncheckedEncoder, "no InputError was raised"),
-    ("encoder_traces_truly", ChangedByTracing, "the vector, traced"),
-    ("encoder_traces_truly", ImprobableTrace, "c is not a probability"),
-    (
-        "encoder_joins_every_position_once",
-        joining(lambda lengths: [range(n) for n in lengths]),
-        "sequence 0 has 7 tokens and the joins [0, 1, 2, 3, 4, 5, 6]; expected 0 to 7 - 2, each once",
     ),
     (
         "encoder_joins_every_position_once",
@@ -312,23 +274,15 @@ FAULTY = [
         joining(lambda lengths: [torch.arange(n - 1) for n in lengths]),
         "the joins of sequence 0 are not whole numbers",
     ),
-    ("encoder_runs_on_any_device", encoder(on_the_cpu), "fails on the meta device"),
-    ("encoder_works_under_autocast", encoder(nan_in_half_precision), "in bfloat16: differs by up to nan"),
-    ("encoder_is_deterministic", encoder(noisy), "call 2 with the same input"),
-    ("encoder_can_be_saved", UnsavedEncoder, "state that is not saved"),
+    (
+        "encoder_works_under_autocast",
+        encoder(lambda vector, x: vector * torch.nan if torch.is_autocast_enabled("cpu") else vector),
+        "in bfloat16: differs by up to nan",
+    ),
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_an_encoder_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_encoders_fails_for_a_faulty_encoder():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("encoder")
+test_built_in, test_plain, test_faulty, test_each = contract_tests("encoder", MeanEncoder, FAULTY, VARIANTS)
 
 
 @pytest.mark.parametrize(

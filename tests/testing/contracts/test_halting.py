@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
-from contract_faults import with_live_setting
+from contract_cases import contract_tests
 from crvnn_core import Component, StatefulHalting
 from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import PlainHalting
@@ -15,11 +14,6 @@ VARIANTS = [
     ("threshold", ("epsilon=0.1",)),
     ("fixed-depth", ("depth=2",)),
 ]
-
-
-@built_in("halting", VARIANTS)
-def test_built_in_haltings_satisfy_their_contract(name, sets, check, by):
-    check(component("halting", name, sets))
 
 
 class BatchHalting(PlainHalting):
@@ -33,15 +27,6 @@ class AlternatingHalting(PlainHalting):
     def forward(self, exists, vectors, step):
         self.answer = not self.answer
         return super().forward(exists, vectors, step) & self.answer
-
-
-class SeededHalting(PlainHalting):
-    def __init__(self):
-        super().__init__()
-        self.unsaved = torch.initial_seed() == 0
-
-    def forward(self, exists, vectors, step):
-        return super().forward(exists, vectors, step) & self.unsaved
 
 
 class UndeclaredVectors(PlainHalting):
@@ -104,13 +89,8 @@ def halting(answer):
     return Faulty
 
 
-def test_a_plain_halting_satisfies_the_contract():
-    assert failures("halting", PlainHalting) == []
-
-
 #: A check, a halting that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("halting_has_its_live_settings", with_live_setting(PlainHalting), "live_settings has temprature"),
     (
         "halting_answers_for_each_sequence",
         halting(lambda active: active.float()),
@@ -132,28 +112,12 @@ FAULTY = [
     ("halting_ignores_positions_that_are_gone", MeanOfVectors, "depends on positions with e = 0"),
     ("halting_lets_fresh_sequences_go_on", halting(torch.zeros_like), "stops before anything was composed"),
     ("halting_has_a_sensible_limit", LimitedHalting, "limit is 0"),
-    ("halting_runs_on_any_device", halting(lambda active: torch.ones(len(active), dtype=torch.bool)), ""),
-    (
-        "halting_works_under_autocast",
-        halting(lambda active: ~active if torch.is_autocast_enabled("cpu") else active),
-        "under autocast the answer is another",
-    ),
     ("halting_is_deterministic", AlternatingHalting, "keeps state between calls"),
     ("halting_needs_vectors_only_if_declared", UndeclaredVectors, "needs_vectors must be true"),
-    ("halting_can_be_saved", SeededHalting, "state that is not saved"),
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_a_halting_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_haltings_fails_for_a_faulty_halting():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("halting")
+test_built_in, test_plain, test_faulty, test_each = contract_tests("halting", PlainHalting, FAULTY, VARIANTS)
 
 
 class SmallVectors(PlainHalting):

@@ -2,7 +2,7 @@
 
 import torch
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_cases import contract_tests
 from crvnn_core import Objective
 
 #: Settings away from the defaults: the component's name, and what is set.
@@ -10,11 +10,6 @@ VARIANTS = [
     ("self-training", ("samples=1", "confidence=0.0", "decisions=0.0")),
     ("self-training", ("substitution=true",)),
 ]
-
-
-@built_in("objective", VARIANTS)
-def test_built_in_objectives_satisfy_their_contract(name, sets, check, by):
-    check(component("objective", name, sets))
 
 
 class Plain(Objective):
@@ -66,10 +61,6 @@ class ChangesWeights(Plain):
         return super().loss(model, forward, batch, examples)
 
 
-def test_a_plain_objective_satisfies_the_contract():
-    assert failures("objective", Plain) == []
-
-
 #: A check, an objective that fails it, and a part of the reason that is given.
 FAULTY = [
     ("objective_is_an_objective", lambda: object(), "subclass crvnn_core.Objective"),
@@ -82,12 +73,4 @@ FAULTY = [
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_an_objective_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert reason in outcome.reason
-
-
-def test_every_check_of_objectives_fails_for_a_faulty_objective():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("objective")
+test_built_in, test_plain, test_faulty, test_each = contract_tests("objective", Plain, FAULTY, VARIANTS)

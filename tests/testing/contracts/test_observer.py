@@ -2,18 +2,17 @@
 
 import pytest
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_cases import contract_tests
 from crvnn_core import Observer
 from trackers import fake_mlflow, fake_wandb
 
 
-@built_in("observer")
-def test_built_in_observers_satisfy_their_contract(name, sets, check, by, monkeypatch):
-    if name == "tensorboard":
+@pytest.fixture(autouse=True)
+def without_servers(monkeypatch, request):
+    if "tensorboard-" in request.node.name:
         pytest.importorskip("tensorboard")
     fake_wandb(monkeypatch)
     fake_mlflow(monkeypatch)
-    check(component("observer", name, sets))
 
 
 class PlainObserver(Observer):
@@ -54,10 +53,6 @@ class RemovesMetrics(Observer):
         metrics.pop("loss", None)
 
 
-def test_a_plain_observer_satisfies_the_contract():
-    assert failures("observer", PlainObserver) == []
-
-
 #: A check, an observer that fails it, and a part of the reason that is given.
 FAULTY = [
     ("observer_is_an_observer", object, "subclass crvnn_core.Observer"),
@@ -68,13 +63,4 @@ FAULTY = [
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_an_observer_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_observers_fails_for_a_faulty_observer():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("observer")
+test_built_in, test_plain, test_faulty, test_each = contract_tests("observer", PlainObserver, FAULTY)

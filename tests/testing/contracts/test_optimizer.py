@@ -4,17 +4,12 @@ import random
 
 import torch
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_cases import contract_tests
 
 #: Settings away from the defaults: the component's name, and what is set.
 VARIANTS = [
     ("ranger", ("k=2", "alpha=0.5")),
 ]
-
-
-@built_in("optimizer", VARIANTS)
-def test_built_in_optimizers_satisfy_their_contract(name, sets, check, by):
-    check(component("optimizer", name, sets))
 
 
 def descent(params: list) -> torch.optim.Optimizer:
@@ -49,10 +44,6 @@ class UnsavedCount(torch.optim.SGD):
         return super().step(closure)
 
 
-def test_a_plain_optimizer_satisfies_the_contract():
-    assert failures("optimizer", descent) == []
-
-
 #: A check, an optimizer that fails it, and a part of the reason that is given.
 FAULTY = [
     ("optimizer_is_an_optimizer", lambda params: object(), "object is not a torch.optim.Optimizer"),
@@ -63,13 +54,4 @@ FAULTY = [
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_an_optimizer_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_optimizers_fails_for_a_faulty_optimizer():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("optimizer")
+test_built_in, test_plain, test_faulty, test_each = contract_tests("optimizer", descent, FAULTY, VARIANTS)

@@ -2,8 +2,7 @@
 
 import torch
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
-from contract_faults import noisy, with_live_setting, with_unused_parameter
+from contract_cases import component, contract_tests
 from crvnn_core import Neighbourhood
 from crvnn_core.testing.common import existences, padded
 from crvnn_core.testing.common import random as standard
@@ -22,11 +21,6 @@ VARIANTS = [
 #: Left out: float32 pairs round more coarsely than the finite differences of 1e-6 that gradcheck takes.
 #: A test below compares their gradients with those of the float64 form instead.
 EXCLUDED = {("adhoc", "accumulate=float32-pairs", "check_retriever_has_true_gradients")}
-
-
-@built_in("retriever", VARIANTS, excluded=EXCLUDED)
-def test_built_in_retrievers_satisfy_their_contract(name, sets, check, by):
-    check(component("retriever", name, sets))
 
 
 def test_float32_pairs_have_the_gradients_of_the_float64_form():
@@ -73,19 +67,9 @@ class PaddingRetriever(PlainRetriever):
         return super().forward(exists, torch.ones_like(mask))
 
 
-class BatchRetriever(PlainRetriever):
-    def forward(self, exists, mask):
-        return super().forward(exists * exists.mean(), mask)
-
-
 class DetachedRetriever(PlainRetriever):
     def forward(self, exists, mask):
         return super().forward(exists.detach(), mask)
-
-
-class CpuRetriever(PlainRetriever):
-    def forward(self, exists, mask):
-        return super().forward(exists * torch.ones(exists.shape[1]), mask)
 
 
 class UnsavedRetriever(PlainRetriever):
@@ -97,13 +81,8 @@ class UnsavedRetriever(PlainRetriever):
         return super().forward(exists * self.unsaved, mask)
 
 
-def test_a_plain_retriever_satisfies_the_contract():
-    assert failures("retriever", PlainRetriever) == []
-
-
 #: A check, a retriever that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("retriever_has_its_live_settings", with_live_setting(PlainRetriever), "live_settings has temprature"),
     (
         "retriever_keeps_shape_and_type",
         altered_retriever(lambda v, near: near.float()),
@@ -125,9 +104,7 @@ FAULTY = [
         altered_retriever(lambda v, near: near * (1 - 1 / v.shape[1])),
         "without the positions that have e = 0, which still count",
     ),
-    ("retriever_treats_each_sequence_alone", BatchRetriever, "left of sequence 0"),
     ("retriever_has_true_gradients", DetachedRetriever, "gradcheck found a difference"),
-    ("retriever_runs_on_any_device", CpuRetriever, "fails on the meta device"),
     (
         "retriever_works_under_autocast",
         altered_retriever(lambda v, near: near.float() if v.dtype == torch.bfloat16 else near),
@@ -140,23 +117,9 @@ FAULTY = [
         ),
         "in torch.float32: differs",
     ),
-    ("retriever_learns", with_unused_parameter(PlainRetriever), "no gradient reaches the parameter 'unused'"),
-    (
-        "retriever_is_deterministic",
-        altered_retriever(lambda v, near: noisy(near)),
-        "call 2 with the same input",
-    ),
-    ("retriever_can_be_saved", UnsavedRetriever, "state that is not saved"),
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_a_retriever_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_retrievers_fails_for_a_faulty_retriever():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("retriever")
+test_built_in, test_plain, test_faulty, test_each = contract_tests(
+    "retriever", PlainRetriever, FAULTY, VARIANTS, excluded=EXCLUDED
+)

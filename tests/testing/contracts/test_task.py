@@ -5,7 +5,7 @@ import random
 import torch
 from torch import nn
 
-from contract_cases import built_in, component, failures, faulty, names_of_checks, run_check
+from contract_cases import contract_tests
 from crvnn_core import Example, Task
 from crvnn_core.trees import Tree
 from crvnn_core.trees.baselines import left_branching
@@ -14,11 +14,6 @@ from crvnn_core.trees.baselines import left_branching
 VARIANTS = [
     ("listops", ("max_tokens=0",)),
 ]
-
-
-@built_in("task", VARIANTS)
-def test_built_in_tasks_satisfy_their_contract(name, sets, check, by):
-    check(component("task", name, sets))
 
 
 class CountingTask(Task):
@@ -73,10 +68,6 @@ class UnusedParameterHead(nn.Linear):
         self.unused = nn.Parameter(torch.zeros(2))
 
 
-def test_a_plain_task_satisfies_the_contract():
-    assert failures("task", CountingTask) == []
-
-
 #: A check, a task that fails it, and a part of the reason that is given.
 FAULTY = [
     ("task_names_its_parts", task(vocabulary=("a", "a")), "repeats a token"),
@@ -121,13 +112,4 @@ FAULTY = [
 ]
 
 
-@faulty(FAULTY)
-def test_a_check_that_fails_says_why_a_task_is_faulty(check, build, reason):
-    outcome = run_check(check, build)
-    assert not outcome.kept
-    assert outcome.reason
-    assert reason in outcome.reason
-
-
-def test_every_check_of_tasks_fails_for_a_faulty_task():
-    assert {check for check, _, _ in FAULTY} == names_of_checks("task")
+test_built_in, test_plain, test_faulty, test_each = contract_tests("task", CountingTask, FAULTY, VARIANTS)

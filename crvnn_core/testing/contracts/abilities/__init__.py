@@ -1,1 +1,0 @@
-"""The contracts of what an encoder may declare that it can do."""

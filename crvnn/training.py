@@ -51,7 +51,7 @@ def train(
     ``training.batch`` gets smaller batches for fewer than 2,048 texts, so that an epoch has 16 steps; it is said.
 
     :param spec: a dictionary, the path of a file, or the name of a spec; without one, the defaults.
-    :param texts: to train on; for a task on pairs, pairs of texts. A series or frame of pandas or an array will do.
+    :param texts: to train on; for a task on pairs, pairs of texts. A pandas Series or DataFrame or an array will do.
     :param labels: one for each text: strings, or numbers. Numbers that nearly all differ are refused, since a class for
         each would be trained; as strings they are classes.
     :param dev: texts and labels for development; without them, a tenth of the texts is held out (``task.dev_share``).

@@ -35,27 +35,3 @@ where ``my_package/templates/mine.html.jinja`` is::
     </section>
     {% endblock %}
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pandas
-
-
-class Shown:
-    """Draws itself in a notebook, and turns into a pandas DataFrame."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        from crvnn_core.display.views import view
-
-        return view(self)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """This as a pandas DataFrame, if pandas is installed."""
-        from crvnn_core.display.frames import frame
-
-        return frame(self)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from crvnn_core.display import Shown
 from crvnn_core.engine.state import State
+from crvnn_core.views import make_frame, view
+
+if TYPE_CHECKING:
+    import pandas
+
+#: The columns of ``step_rows``.
+STEP_COLUMNS = ("sequence", "step", "position", "token", "exists", "compose")
 
 
 @dataclass(eq=False)
-class Trace(Shown):
+class Trace:
     """The probabilities of K steps over B sequences of up to n tokens, START and END left out.
 
     A sequence that has halted has ``compose`` 0 and keeps its ``exists``.
@@ -29,6 +37,31 @@ class Trace(Shown):
         """[K] how many sequences took part in each step."""
         numbers = torch.arange(len(self.compose), device=self.steps.device)
         return (self.steps > numbers[:, None]).sum(1)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame with a row for each sequence, step and position; the tokens are not known."""
+        rows: list[dict[str, Any]] = []
+        for number, (n, steps) in enumerate(zip(self.mask.sum(1).tolist(), self.steps.tolist(), strict=True)):
+            exists = self.exists[: steps + 1, number, :n].tolist()
+            rows += step_rows(number, [None] * n, exists, self.compose[:steps, number, :n].tolist())
+        return make_frame(rows, [name for name in STEP_COLUMNS if name != "token"])
+
+    def _repr_html_(self) -> str | None:
+        return view(self)
+
+
+def step_rows(
+    number: int,
+    tokens: Sequence[str | None],
+    exists: Sequence[Sequence[float]],
+    compose: Sequence[Sequence[float]],
+) -> Iterator[dict[str, Any]]:
+    """By token, e after each step and c of the step; step 0 is the beginning, where nothing has been composed."""
+    for step, row in enumerate(exists):
+        for position, token in enumerate(tokens):
+            c = compose[step - 1][position] if step else 0.0
+            values = (number, step, position, token, row[position], c)
+            yield dict(zip(STEP_COLUMNS, values, strict=True))
 
 
 class Recorder:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from attrs import frozen
 
-from crvnn_core.display import Shown
+from crvnn_core.engine.trace import STEP_COLUMNS, step_rows
 from crvnn_core.errors import InputError
 from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoding
 from crvnn_core.trees import Tree, trees_of
 from crvnn_core.trees.conflicts import conflicts_told
+from crvnn_core.views import make_frame
+
+if TYPE_CHECKING:
+    import pandas
 
 Matrix = list[list[float]]
 
@@ -51,7 +55,7 @@ class InspectedSequence:
 
 
 @frozen
-class Inspection(Shown):
+class Inspection:
     """A model's prediction for one input, and the steps by which its encoder got there."""
 
     label: str
@@ -66,6 +70,29 @@ class Inspection(Shown):
             "probabilities": {name: round(chance, 6) for name, chance in self.probabilities.items()},
             "sequences": [sequence.plain() for sequence in self.sequences],
         }
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame with a row for each sequence, step and token."""
+        rows = (
+            row
+            for number, sequence in enumerate(self.sequences)
+            for row in step_rows(number, sequence.tokens, sequence.exists, sequence.compose)
+        )
+        return make_frame(rows, STEP_COLUMNS)
+
+    def _repr_html_(self) -> str:
+        from crvnn_core.display.notebook import LEGEND, mark, page, picture, probabilities, steps
+
+        parts: list[str] = [probabilities(self.probabilities)]
+        for each in self.sequences:
+            if each.exists:
+                names = [
+                    mark(token, "unknown") if strange else token
+                    for token, strange in zip(each.tokens, each.unknown, strict=True)
+                ]
+                parts.append(steps(names, each.exists, each.compose))
+            parts.append(picture(None if each.tree is None else each.tree.picture(each.unknown)))
+        return page(*parts, LEGEND)
 
 
 def inspect(trained: Trained, text: Text, *, hard: bool = False, weights: bool = False) -> Inspection:

@@ -13,7 +13,6 @@ import torch
 from attrs import evolve, field, frozen
 from torch import Tensor
 
-from crvnn_core.display import Shown
 from crvnn_core.display.progress import shown
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError, InputError, SpecError
@@ -42,11 +41,13 @@ from crvnn_core.trees import Tree, trees_of
 from crvnn_core.trees.extraction import Extraction
 
 if TYPE_CHECKING:
+    import pandas
+
     from crvnn_core.inference.inspection import Inspection
 
 
 @frozen(eq=False, repr=False)
-class Trained(Shown):
+class Trained:
     """A trained model with its task, its spec and its results."""
 
     spec: RunSpec
@@ -65,6 +66,23 @@ class Trained(Shown):
         spec, parameters = self.spec, sum(p.numel() for p in self.model.parameters())
         parts = f"encoder '{spec.model.encoder.name}', width {spec.model.width}, {parameters:,} parameters"
         return f"Trained(task '{spec.task.name}', {parts})"
+
+    def _repr_html_(self) -> str:
+        from crvnn_core.display.notebook import line, page, table
+        from crvnn_core.inference.cost import part_of
+
+        encoder = self.model.encoder
+        slots = ("encoder", "retriever", "scorer", "decision", "cell", "halting", "embedding")
+        own = [
+            slot for slot in slots if slot in ("encoder", "embedding") or part_of(encoder, slot) is not None
+        ]
+        components = [(slot, getattr(self.spec.model, slot).name) for slot in own]
+        scores = [self.results.table()] if self.results else []
+        return page(line(self), table(("slot", "component"), components), *scores)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Its results as a pandas DataFrame."""
+        return self.results.to_pandas()
 
     def to(self, device: torch.device | str) -> Trained:
         """Itself, with the model moved to a device: ``cuda``, ``mps``, ``cpu``."""

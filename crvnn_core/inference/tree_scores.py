@@ -13,13 +13,12 @@ A token counts 1 where both gradients are the same, and 0 where it has no influe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from attrs import asdict, field, frozen
 from torch import Tensor
 
-from crvnn_core.display import Shown
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.inference.texts import Text, listed
@@ -32,10 +31,14 @@ from crvnn_core.trees.baselines import BASELINES
 from crvnn_core.trees.levels import levels_of
 from crvnn_core.trees.scoring import Score, agreement, gold_sentences, score
 from crvnn_core.trees.tree import Tree
+from crvnn_core.views import make_frame
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @frozen(kw_only=True)
-class TreeScores(Shown):
+class TreeScores:
     """Scores of the trees of one run or several on the same examples."""
 
     sequences: int
@@ -59,6 +62,38 @@ class TreeScores(Shown):
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame with a row for each run and baseline, for soft and for hard decisions."""
+        rows = (
+            {
+                "trees": name,
+                "hard": hard,
+                **asdict(score),
+                "faithfulness": None if hard else self.faithfulness.get(name),
+                "conflicts": None if hard else self.conflicts.get(name),
+            }
+            for hard, scores in ((False, self.scores), (True, self.scores_hard))
+            for name, score in scores.items()
+        )
+        return make_frame(rows)
+
+    def _repr_html_(self) -> str:
+        from crvnn_core.display.notebook import number, page, table
+
+        by_name = {
+            name: {
+                **(asdict(self.scores[name]) if name in self.scores else {}),
+                "faithfulness": self.faithfulness.get(name),
+                "conflicts": self.conflicts.get(name),
+            }
+            for name in self.scores or self.conflicts
+        }
+        rows = [
+            (name, *(number(key, value) for key, value in facts.items())) for name, facts in by_name.items()
+        ]
+        columns = ("trees", *(key.replace("_", " ") for key in next(iter(by_name.values()))))
+        return page(table(columns, rows, right=range(1, len(columns))))
 
 
 def score_trees(

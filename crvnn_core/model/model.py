@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+import crvnn_core.display.traces  # noqa: F401  # draws the traces of models in a notebook
 from crvnn_core.engine.checks import expect_finite
 from crvnn_core.errors import ContractError
 from crvnn_core.evaluation_mode import evaluating

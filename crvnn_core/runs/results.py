@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from attrs import asdict, field, frozen
+from attrs import asdict, field, fields, frozen
 
-from crvnn_core.display import Shown
 from crvnn_core.errors import InputError
+from crvnn_core.views import make_frame
+
+if TYPE_CHECKING:
+    import pandas
+
+_MOST_CLASSES = 20  # of a confusion matrix that is drawn in a notebook
 
 
 @frozen
@@ -126,7 +131,7 @@ class Score:
 
 
 @frozen
-class Result(Shown):
+class Result:
     """Scores of a split: in all, and of each group that ``Task.bucket`` names."""
 
     total: Score
@@ -142,9 +147,73 @@ class Result(Shown):
             value_serializer=lambda _, __, value: value if _is_plain(value) else None,
         )
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame with a row for all examples, and one for each group."""
+        return make_frame({"group": group, **asdict(score)} for group, score in self.groups())
 
-class Results(dict[str, Result], Shown):
+    def groups(self) -> Iterator[tuple[str, Score]]:
+        """The score of all examples, and of each group."""
+        yield "all", self.total
+        yield from self.buckets.items()
+
+    def _repr_html_(self) -> str:
+        from crvnn_core.display.notebook import page
+
+        return page(_score_table({"": self}), *_classification(self.classification))
+
+
+class Results(dict[str, Result]):
     """The scores of a model by split, such as ``dev`` and ``test``."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame with a row for each split and group."""
+        rows = (
+            {"split": split, "group": group, **asdict(score)}
+            for split, result in self.items()
+            for group, score in result.groups()
+        )
+        return make_frame(rows, None if self else ("split", "group"))
+
+    def _repr_html_(self) -> str:
+        from crvnn_core.display.notebook import line, page
+
+        return page(self.table() if self else line("no results are known", "muted"))
+
+    def table(self) -> str:
+        """The scores as a table in HTML."""
+        return _score_table(self)
+
+
+def _score_table(results: Mapping[str, Result]) -> str:
+    from crvnn_core.display.notebook import number, table
+
+    names = [attribute.name for attribute in fields(Score)]
+    rows = [
+        (split, group, *(number(name, value) for name, value in asdict(score).items()))
+        for split, result in results.items()
+        for group, score in result.groups()
+    ]
+    columns = ("split", "group", *names)
+    first = 0 if any(results) else 1  # a result that is drawn alone has no split
+    return table(columns[first:], [row[first:] for row in rows], right=range(2 - first, len(columns) - first))
+
+
+def _classification(found: Classification | None) -> Iterable[str]:
+    """Scores of the classes, and the confusion matrix; nothing of more classes than fit on a page."""
+    from crvnn_core.display.notebook import line, number, shade, table
+
+    if found is None or len(found.classes) > _MOST_CLASSES:
+        return
+    measures = ("support", "precision", "recall", "f1")
+    rows = [(each.name, *(number(key, getattr(each, key)) for key in measures)) for each in found.scores]
+    yield line(f"macro F1 {found.macro_f1:.1%}")
+    yield table(("class", *measures), rows, right=range(1, 5))
+    yield line("true class (rows), predicted class (columns)", "muted")
+    matrix = [
+        (name, *(shade(f"{count:,}" if count else "", count / (sum(counts) or 1)) for count in counts))
+        for name, counts in zip(found.classes, found.confusion, strict=True)
+    ]
+    yield table(("", *found.classes), matrix, right=range(1, len(found.classes) + 1))
 
 
 def _is_plain(value: Any) -> bool:

@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from crvnn_core.errors import InputError
 from crvnn_core.trees.formats import reader, writer
+from crvnn_core.views import make_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -183,11 +184,28 @@ class Tree:
 
         return plain(self)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """A frame of pandas with a row for each inner node: start, split, end, step, probability, conflict and text."""
-        from crvnn_core.display.frames import frame
+    def picture(self, unknown: Iterable[bool] = ()) -> str:
+        """As SVG, in which tokens outside the vocabulary are marked.
 
-        return frame(self)
+        :param unknown: whether each token is one.
+        """
+        return self.to("svg", unknown={place for place, strange in enumerate(unknown) if strange})
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas DataFrame with a row for each inner node, children before parents."""
+        rows = (
+            {
+                "start": node.start,
+                "split": node.split,
+                "end": node.end,
+                "step": node.step,
+                "probability": node.chance,
+                "conflict": node.conflict,
+                "text": " ".join(self.tokens[node.start : node.end]),
+            }
+            for node in self.nodes
+        )
+        return make_frame(rows, ("start", "split", "end", "step", "probability", "conflict", "text"))
 
     def __str__(self) -> str:
         return self.to("brackets")

@@ -158,7 +158,7 @@ class InMemory(Task):
 def read_rows(texts: Iterable[Any], labels: Iterable[Any], split: str = "train") -> tuple[Row, ...]:
     """Texts and labels as rows; an error that names the first ones that are wrong, and how many are.
 
-    :param texts: texts, or pairs of texts; also a series or a frame of pandas, an array, a column of a dataset.
+    :param texts: texts, or pairs of texts; also a pandas Series or DataFrame, an array, a column of a dataset.
     :param labels: one for each: texts, or anything that is the same whenever its text is. Of the training split not
         numbers that nearly all differ: these are no classes.
     :param split: for messages.
@@ -168,7 +168,7 @@ def read_rows(texts: Iterable[Any], labels: Iterable[Any], split: str = "train")
         raise InputError(f"{where}texts and labels are lists, one label for each text")
     columns = getattr(
         texts, "columns", None
-    )  # of a frame of pandas, which would give the names of its columns
+    )  # of a pandas DataFrame, which would give the names of its columns
     given = list(texts.itertuples(index=False, name=None) if columns is not None else texts)  # type: ignore[attr-defined]
     named = [plain_value(label) for label in labels]
     if len(given) != len(named):

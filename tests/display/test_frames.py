@@ -1,4 +1,4 @@
-"""Frames of pandas."""
+"""pandas DataFrames."""
 
 import sys
 

@@ -9,7 +9,6 @@ import torch
 
 import crvnn
 from crvnn_core import Trained
-from crvnn_core.display.views import view
 from crvnn_core.inference.tree_scores import score_trees
 from crvnn_core.trees import Tree
 from small import Averaging, variant
@@ -197,8 +196,3 @@ def test_a_tree_is_a_picture():
     svg = Tree.of((HOSTILE, "b"))._repr_svg_()
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert "<script" not in svg
-
-
-def test_what_has_no_view_is_a_type_error():
-    with pytest.raises(TypeError, match="there is no view of a int"):
-        view(3)

@@ -79,7 +79,7 @@ ASKING = re.compile(
 
 def test_only_kernels_and_back_ends_ask_about_kernels_and_classes():
     """Commands may say whether kernels are in use; nothing else may act on it."""
-    rooms = ("crvnn_core/kernels", "plugins/crvnn_parts/native", "crvnn_core/cli/doctor.py")
+    rooms = ("crvnn_core/kernels", "plugins/crvnn_parts/operations", "crvnn_core/cli/doctor.py")
     saying = ("plugins/crvnn_bench/",)  # the record of an environment
     found = [
         f"{named(path)}:{number}: {line.strip()}"

@@ -18,7 +18,8 @@ from torch.nn.functional import pad
 
 from crvnn_core.engine.checks import expect_shape
 from crvnn_core.engine.neighbourhoods import adjacent
-from crvnn_core.engine.operations import flagged_rows, join, put_parents, take_children
+from crvnn_core.engine.operations.joins import join
+from crvnn_core.engine.operations.rows import flagged_rows, put_parents, take_children
 from crvnn_core.engine.results import Results
 from crvnn_core.engine.state import State
 from crvnn_core.engine.trace import Recorder

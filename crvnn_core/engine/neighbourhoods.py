@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from crvnn_core.interfaces import Neighbourhood
-from crvnn_core.kernels import operation
+from crvnn_core.kernels import Operation
 from crvnn_core.precision import at_least_float32, autocasting, full_precision
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Adjacent(Neighbourhood):
         return self.window(values, 1)[2]
 
 
-@operation()
+@Operation
 def adjacent(present: Tensor, exists: Tensor) -> Neighbourhood:
     """Neighbours where everything but the padding exists, with a cache.
 

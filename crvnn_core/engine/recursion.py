@@ -13,7 +13,8 @@ from crvnn_core.engine.checkpointing import checkpointed
 from crvnn_core.engine.checks import checked_halting, checked_lengths, expect_neighbourhood, expect_shape
 from crvnn_core.engine.hard import encode_along, encode_hard, encode_sampled
 from crvnn_core.engine.neighbourhoods import CachedNeighbourhood, adjacent, nearest_present
-from crvnn_core.engine.operations import blend, transition
+from crvnn_core.engine.operations.blend import blend
+from crvnn_core.engine.operations.transition import transition
 from crvnn_core.engine.shortcuts import ActiveSequences
 from crvnn_core.engine.state import State
 from crvnn_core.engine.trace import Recorder

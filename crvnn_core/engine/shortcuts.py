@@ -14,14 +14,10 @@ import torch
 from torch import Tensor
 
 from crvnn_core.engine.hard import with_parents
-from crvnn_core.engine.operations import (
-    blend_at,
-    changed_rows,
-    rows_at,
-    survey,
-    transition,
-    zero_of,
-)
+from crvnn_core.engine.operations.blend import blend_at
+from crvnn_core.engine.operations.compaction import survey
+from crvnn_core.engine.operations.rows import changed_rows, rows_at
+from crvnn_core.engine.operations.transition import transition
 from crvnn_core.engine.results import Results
 from crvnn_core.engine.state import State, kept_within
 from crvnn_core.engine.trace import Recorder
@@ -119,7 +115,9 @@ class ActiveSequences:
             parts = (self.engine.scorer, self.engine.decision)
             parameters = [own for part in parts for own in part.parameters() if own.requires_grad]
             if parameters:
-                nothing = zero_of(parameters)
+                nothing = torch.cat(
+                    [own.flatten()[:0] for own in parameters]
+                ).sum()  # 0, with a gradient of 0
                 found.vector = found.vector + nothing.to(found.vector.dtype)
                 found.penalty = found.penalty + nothing.to(found.penalty.dtype)
         return found

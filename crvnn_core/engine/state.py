@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crvnn_core.engine.operations import compact
+from crvnn_core.engine.operations.compaction import compact
 from crvnn_core.precision import wide
 
 

@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from crvnn_core.engine.neighbourhoods import adjacent
-from crvnn_core.engine.operations import blend, join, transition
+from crvnn_core.engine.operations.blend import blend
+from crvnn_core.engine.operations.joins import join
+from crvnn_core.engine.operations.transition import transition
 from crvnn_core.engine.state import State
 from crvnn_core.interfaces import Encoder, Encoding
 

@@ -132,7 +132,7 @@ def read_commands(host: Host, taken: Iterable[str]) -> dict[str, tuple[click.Com
 
 def read_libraries(host: Host) -> list[Library]:
     """The engine's library of compiled back ends, and those that plug-ins offer."""
-    from crvnn_core.engine.native import ENGINE
+    from crvnn_core.engine.operations import ENGINE
     from crvnn_core.kernels import Library
 
     found = host.without_faulty(

@@ -1,13 +1,13 @@
 """One door for accelerated code: operations, the back ends attached to them, and the dispatch between the two.
 
-An operation is a function whose body in torch defines it. Back ends are attached to it: a compiled library (C++ on a
-CPU), or anything that takes the same arguments and returns ``NotImplemented`` where it does not serve. Only this
-package asks whether a back end serves; parts and the engine call operations.
+An operation is a function whose body in torch defines it. Back ends are attached to it: operators of a compiled library
+(C++ on a CPU), or anything that takes the same arguments and returns ``NotImplemented`` where it does not serve. Only
+this package asks whether a back end serves; parts and the engine call operations.
 """
 
 from crvnn_core.kernels.dispatch import allowed, plain, plain_parameters, serves, transformed, without
 from crvnn_core.kernels.library import Library, fixed_weights, in_use
-from crvnn_core.kernels.operation import Operation, operation
+from crvnn_core.kernels.operation import Operation
 
 __all__ = [
     "Library",
@@ -15,7 +15,6 @@ __all__ = [
     "allowed",
     "fixed_weights",
     "in_use",
-    "operation",
     "plain",
     "plain_parameters",
     "serves",

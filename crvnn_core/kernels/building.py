@@ -55,7 +55,7 @@ def library_path(name: str, sources: Path) -> Path:
     ]
     digest = hashlib.sha256(repr([*made_for, _FLAGS, sorted(_CAPABILITIES.items())]).encode())
     for folder in (INCLUDE / "crvnn", sources):
-        for source in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
+        for source in sorted([*folder.rglob("*.h"), *folder.rglob("*.cpp")]):
             digest.update(source.read_bytes())
     return libraries.directory() / f"{name}-{digest.hexdigest()[:20]}.so"
 

@@ -1,13 +1,13 @@
-"""Libraries of compiled back ends: a folder with C++ sources, and adapters from operations to their operators."""
+"""Libraries of compiled back ends: a folder with C++ sources, and their operators under ``torch.ops``."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -23,17 +23,16 @@ _attached: list[Library] = []
 class Library:
     """C++ operators of one package, compiled on the user's machine.
 
-    The package's folder holds ``library.cpp`` (its ``TORCH_LIBRARY(name, ...)``), headers, and ``adapters.py``: for
-    each operation that it serves a function of the same name, which takes the operators and the arguments of the
-    operation and returns ``NotImplemented`` where it does not serve.
+    The package's folder holds ``library.cpp`` (its ``TORCH_LIBRARY(name, ...)``) and, in folders of their own, the
+    headers of the operations.
 
     :param name: of the ``TORCH_LIBRARY``, and so the namespace under ``torch.ops``.
-    :param package: whose folder it is, as ``my_package.native``.
+    :param package: whose folder it is, as ``my_package.operations``.
     """
 
     def __init__(self, name: str, package: str) -> None:
         self.name, self.package = name, package
-        self._loaded: Loaded | None = None
+        self._operators: Operators | None = None
         self._tried = False
 
     @property
@@ -55,15 +54,15 @@ class Library:
 
     def forget(self) -> None:
         """Look for the compiled library anew when it is next needed."""
-        self._loaded, self._tried = None, False
+        self._operators, self._tried = None, False
 
-    def load(self) -> Loaded | None:
-        """Its operators and adapters, if it has been compiled for this torch and this processor."""
+    def load(self) -> Operators | None:
+        """Its operators, if it has been compiled for this torch and this processor."""
         if not self._tried:
-            self._loaded, self._tried = self._load(), True
-        return self._loaded
+            self._operators, self._tried = self._load(), True
+        return self._operators
 
-    def _load(self) -> Loaded | None:
+    def _load(self) -> Operators | None:
         try:
             path = self.path()
             if not path.exists():
@@ -75,7 +74,7 @@ class Library:
             return None
         try:
             torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
-            return Loaded(self.name, importlib.import_module(f"{self.package}.adapters"))
+            return Operators(self.name)
         except (OSError, RuntimeError, AttributeError) as error:
             self._refuse(str(error))
             return None
@@ -84,8 +83,12 @@ class Library:
         message = f"the kernels of {self.package} are not used, so torch does the work: {problem}"
         warnings.warn(message, CrvnnWarning, stacklevel=4)
 
-    def backend(self, name: str) -> Backend:
-        """The back end of the operation called ``name``: the adapter of that name, where compiled code may run."""
+    def backend(self, adapter: Callable[..., Any]) -> Backend:
+        """Make a back end, where compiled code may run, of an adapter; a decorator.
+
+        An adapter takes the library's operators and the arguments of an operation, and returns its result, or
+        ``NotImplemented`` where the operators do not serve.
+        """
         for other in _attached:
             if (
                 other.name == self.name and other.package != self.package
@@ -97,13 +100,12 @@ class Library:
         if self not in _attached:
             _attached.append(self)
 
+        @functools.wraps(adapter)
         def run(*arguments: Any) -> Any:
             if not dispatch.serves(*arguments):
                 return NotImplemented
-            loaded = self._loaded if self._tried else self.load()
-            if loaded is None:
-                return NotImplemented
-            return getattr(loaded.adapters, name)(loaded.operators, *arguments)
+            operators = self._operators if self._tried else self.load()
+            return NotImplemented if operators is None else adapter(operators, *arguments)
 
         return run
 
@@ -111,20 +113,13 @@ class Library:
         return f"Library({self.name!r}, {self.package!r})"
 
 
-class Loaded:
-    """A library in use."""
-
-    def __init__(self, name: str, adapters: ModuleType) -> None:
-        self.operators, self.adapters = Operators(name), adapters
-        if not hasattr(self.operators, "enter"):  # which every forward pass calls
-            raise AttributeError("its library.cpp does not call crvnn::define_scope")
-
-
 class Operators:
-    """The operators under ``torch.ops.NAME``, each looked up once."""
+    """The operators of a library that is in use, under ``torch.ops.NAME``; each is looked up once."""
 
     def __init__(self, name: str) -> None:
         self._namespace = getattr(torch.ops, name)
+        if not hasattr(self, "enter"):  # which every forward pass calls
+            raise AttributeError("its library.cpp does not call crvnn::define_scope")
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._namespace, name).default
@@ -146,7 +141,7 @@ def fixed_weights() -> Iterator[None]:
     if not dispatch.serves():
         yield
         return
-    entered = [loaded.operators for library in _attached if (loaded := library.load()) is not None]
+    entered = [operators for library in _attached if (operators := library.load()) is not None]
     try:  # from here on: an interrupt between enter and leave must not leave a pass open
         for operators in entered:
             operators.enter()

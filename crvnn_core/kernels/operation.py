@@ -5,10 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
-
-if TYPE_CHECKING:
-    from crvnn_core.kernels.library import Library
+from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,7 +14,7 @@ Backend = Callable[..., Any]
 
 
 class Operation(Generic[P, R]):
-    """A function whose body defines it; calling it runs the first back end that serves, else the body.
+    """A decorator: a function whose body defines it; calling it runs the first back end that serves, else the body.
 
     Back ends get all arguments by position. ``body`` is the definition itself, for comparison.
     """
@@ -52,15 +49,3 @@ class Operation(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<operation {self.body.__module__}.{self.body.__qualname__}, {len(self.backends)} back ends>"
-
-
-def operation(*libraries: Library) -> Callable[[Callable[P, R]], Operation[P, R]]:
-    """Make an operation of a function, with the function of the same name in each library as a back end."""
-
-    def decorate(body: Callable[P, R]) -> Operation[P, R]:
-        made = Operation(body)
-        for library in libraries:
-            made.attach(library.backend(body.__name__))
-        return made
-
-    return decorate

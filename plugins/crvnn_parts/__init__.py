@@ -250,7 +250,7 @@ def crvnn_observers() -> Iterable[Component]:
 
 @hookimpl
 def crvnn_kernels() -> Iterable[Library]:
-    from crvnn_parts.native import PARTS
+    from crvnn_parts.operations.library import PARTS
 
     return [PARTS]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,9 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's own d
 from crvnn_core.kernels import transformed
 from crvnn_core.precision import autocasting
 
-#: Activations by the names that specs use.
+#: Activations by the names that specs use, in the order of ``Kind`` in activation.h.
 Activation = Literal["gelu", "gelu-tanh", "relu"]
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
 
 def activation(name: Activation) -> Callable[[Tensor], Tensor]:

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from crvnn_core import Neighbourhood, Scorer
 from crvnn_core.annotations import CountOrZero, Range, check_ranges
-from crvnn_core.kernels import operation, plain_parameters
+from crvnn_core.kernels import plain_parameters
 from crvnn_parts.layers import Activation, activation, linear
-from crvnn_parts.native import PARTS
+from crvnn_parts.operations.window_scores import window_scores
 
 
 class WindowScorer(Scorer):
@@ -51,32 +51,3 @@ class WindowScorer(Scorer):
             window = torch.cat([window, features.to(window.dtype)], -1)
         scores: Tensor = self.score(activation(self.activation)(self.convolution(window)))
         return scores.squeeze(-1)
-
-
-@operation(PARTS)
-def window_scores(
-    vectors: Tensor,
-    near: Neighbourhood,
-    left_c: Tensor,
-    reach: int,
-    layers: list[Tensor],
-    features: tuple[Tensor | None, Tensor | None],
-    kind: Activation,
-) -> Tensor:
-    """Scores [B, n] of the windows of vectors [B, n, d].
-
-    :param layers: weight and bias of the convolution, and of the score.
-    :param features: the transition features of composed and untouched positions, if there are any.
-    """
-    (weight, bias, score, score_bias), (composed, untouched) = layers, features
-    window = near.stacked(vectors, reach)  # left_m ... left_1, self, right_1 ... right_m
-    if composed is None or untouched is None:
-        mixed = nn.functional.linear(window, weight, bias)
-    else:
-        # The features are affine in left(c), and so is their term of the convolution.
-        split = window.shape[-1]
-        weight, of_features = torch.split(weight, [split, weight.shape[1] - split], 1)
-        slope = of_features @ (composed - untouched)
-        mixed = nn.functional.linear(window, weight, bias + of_features @ untouched)
-        mixed = torch.addcmul(mixed, left_c.to(mixed.dtype).unsqueeze(-1), slope)
-    return nn.functional.linear(activation(kind)(mixed), score, score_bias).squeeze(-1)

@@ -14,7 +14,7 @@ from crvnn_core import (
     hookimpl,
     read_catalog,
 )
-from crvnn_core.engine.native import ENGINE
+from crvnn_core.engine.operations import ENGINE
 from crvnn_core.errors import CrvnnWarning
 from crvnn_core.host.catalog import read_commands, read_libraries
 from crvnn_core.kernels import Library

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from crvnn_core import CrvnnError
-from crvnn_core.engine.native import ENGINE
+from crvnn_core.engine.operations import ENGINE
 from crvnn_core.kernels import Library, building, in_use
 from crvnn_core.kernels import cache as libraries
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.native import PARTS
+from crvnn_parts.operations.library import PARTS
 from twins import PLAIN
 
 
@@ -206,7 +206,7 @@ def test_a_built_library_can_be_loaded_and_used(cache):
     path = PARTS.build()
     assert sorted(file.name for file in cache.iterdir()) == _files(path)
     code = (
-        "import torch; from crvnn_parts.native import PARTS; from crvnn_parts.cells.gated import GatedCell;"
+        "import torch; from crvnn_parts.operations.library import PARTS; from crvnn_parts.cells.gated import GatedCell;"
         "assert PARTS.load() is not None;"
         "cell, child = GatedCell(3), torch.randn(2, 3);"
         "torch.testing.assert_close(cell(child, child), cell.layer_by_layer(child, child))"

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from crvnn_core import CrvnnError
-from crvnn_core.engine.native import ENGINE
+from crvnn_core.engine.operations import ENGINE
 from crvnn_core.errors import CrvnnWarning
 from crvnn_core.kernels import building, in_use
 from crvnn_core.kernels import cache as libraries
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.native import PARTS
+from crvnn_parts.operations.library import PARTS
 from twins import PLAIN
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
@@ -46,7 +46,7 @@ def loaded(monkeypatch):
     """The paths of the libraries that were loaded."""
     found = []
     monkeypatch.setattr(torch.ops, "load_library", found.append)
-    monkeypatch.setattr("crvnn_core.kernels.library.Loaded", lambda name, adapters: name)
+    monkeypatch.setattr("crvnn_core.kernels.library.Operators", lambda name: name)
     return found
 
 
@@ -228,5 +228,5 @@ def test_a_truncated_library_does_not_kill_the_command(library):
     code = "from crvnn_core.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "doctor"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "crvnn: warning: the kernels of crvnn_parts.native are not used" in done.stderr
-    assert "crvnn_parts.native: not compiled" in done.stdout
+    assert "crvnn: warning: the kernels of crvnn_parts.operations are not used" in done.stderr
+    assert "crvnn_parts.operations: not compiled" in done.stdout

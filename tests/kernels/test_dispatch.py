@@ -12,7 +12,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from crvnn_core.engine.operations import blend, compact, rows_at, transition
+from crvnn_core.engine.operations.blend import blend
+from crvnn_core.engine.operations.compaction import compact
+from crvnn_core.engine.operations.rows import rows_at
+from crvnn_core.engine.operations.transition import transition
 from crvnn_core.kernels import serves, without
 from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.decisions.sigmoids import relax

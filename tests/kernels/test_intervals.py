@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.kernels import without
-from crvnn_parts.native.intervals import CompiledIntervals
+from crvnn_parts.operations.intervals import CompiledIntervals
 from crvnn_parts.retrievers.dense import AdhocDense
 from crvnn_parts.retrievers.interval import Adhoc
 from twins import (

@@ -4,12 +4,15 @@ import pytest
 import torch
 
 from crvnn_core.engine.neighbourhoods import adjacent
-from crvnn_core.engine.operations import blend, blend_at, compact, rows_at, transition
+from crvnn_core.engine.operations.blend import blend, blend_at
+from crvnn_core.engine.operations.compaction import compact
+from crvnn_core.engine.operations.rows import rows_at
+from crvnn_core.engine.operations.transition import transition
 from crvnn_core.kernels import without
 from crvnn_core.trees import tree_of
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.decisions.sigmoids import modulated
-from crvnn_parts.native.adapters import FORMS, KINDS
+from crvnn_parts.layers import ACTIVATIONS
+from crvnn_parts.operations.modulated import FORMS, modulated
 from crvnn_parts.scorers import WindowScorer
 from twins import (
     LENGTHS,
@@ -193,7 +196,7 @@ def test_results_do_not_depend_on_the_number_of_threads(in_threads):
 
 
 @needs_kernels
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ACTIVATIONS)
 def test_torchs_matrix_products_depend_on_the_number_of_threads_by_rounding_alone(in_threads, kind):
     cell, scorer = GatedCell(64, activation=kind), WindowScorer(64, 3, 8, kind)
     mask = torch.ones(4, 300, dtype=torch.bool)

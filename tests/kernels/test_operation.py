@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.kernels import Library, Operation, cache, operation, without
+from crvnn_core.kernels import Library, Operation, cache, without
 from crvnn_core.kernels.library import fixed_weights
 
 
-@operation()
+@Operation
 def double(values):
     """Twice the values."""
     return 2 * values
@@ -53,14 +53,12 @@ def test_attaching_is_a_decorator_too(fresh):
     assert backend(3) == -3
 
 
-class Loaded:
-    """A library that needs no compiler."""
+class Operators:
+    """Those of a library that needs no compiler."""
 
-    def __init__(self):
-        self.operators, self.adapters = self, self
-        self.entered = 0
+    entered = 0
 
-    def double(self, operators, values):
+    def double(self, values):
         return values.add(values)
 
     def enter(self):
@@ -76,27 +74,33 @@ def library(monkeypatch):
     from crvnn_core.kernels import library as module
 
     monkeypatch.setattr(module, "_attached", list(module._attached))
-    made, loaded = Library("of_a_test", "tests"), Loaded()
-    monkeypatch.setattr(made, "_load", lambda: loaded)
-    made.loaded = loaded
+    made, operators = Library("of_a_test", "tests"), Operators()
+    monkeypatch.setattr(made, "_load", lambda: operators)
+    made.operators = operators
     return made
 
 
-def test_an_adapter_of_the_same_name_serves_an_operation(library, fresh, monkeypatch):
-    served = operation(library)(fresh.body)
+def test_an_adapter_of_a_library_serves_an_operation(library, fresh):
     seen = []
-    monkeypatch.setattr(library.loaded, "double", lambda ops, values: seen.append(ops) or values.add(values))
-    assert torch.equal(served(torch.ones(2)), torch.full((2,), 2.0))
-    assert seen == [library.loaded]
+
+    @fresh.attach
+    @library.backend
+    def adapter(ops, values):
+        seen.append(ops)
+        return ops.double(values)
+
+    assert torch.equal(fresh(torch.ones(2)), torch.full((2,), 2.0))
+    assert seen == [library.operators]
     with without():
-        served(torch.ones(2))
-    served(torch.ones(2, dtype=torch.float64))
+        fresh(torch.ones(2))
+    fresh(torch.ones(2, dtype=torch.float64))
     assert len(seen) == 1
 
 
 def test_a_library_that_is_not_built_leaves_the_body(library, fresh, monkeypatch):
     monkeypatch.setattr(library, "_load", lambda: None)
-    assert torch.equal(operation(library)(fresh.body)(torch.ones(2)), torch.full((2,), 2.0))
+    fresh.attach(library.backend(Operators.double))
+    assert torch.equal(fresh(torch.ones(2)), torch.full((2,), 2.0))
 
 
 def test_a_library_is_looked_for_once(library, monkeypatch):
@@ -112,23 +116,23 @@ def test_a_library_is_looked_for_once(library, monkeypatch):
 
 def test_a_library_that_serves_no_operation_is_not_loaded(library):
     with fixed_weights():
-        assert library.loaded.entered == 0
+        assert library.operators.entered == 0
 
 
 def test_every_library_knows_that_weights_are_fixed_and_is_told_the_end(library):
-    library.backend("double")
+    library.backend(Operators.double)
     with fixed_weights():
-        assert library.loaded.entered == 1
-    assert library.loaded.entered == 0
+        assert library.operators.entered == 1
+    assert library.operators.entered == 0
     with pytest.raises(ZeroDivisionError), fixed_weights():
         1 / 0  # noqa: B018
-    assert library.loaded.entered == 0
+    assert library.operators.entered == 0
     with without(), fixed_weights():
-        assert library.loaded.entered == 0
+        assert library.operators.entered == 0
 
 
 def test_back_ends_get_keyword_arguments_by_position():
-    @operation()
+    @Operation
     def scaled(values, by=2, plus=0):
         return values * by + plus
 
@@ -146,14 +150,14 @@ def test_an_operation_is_pickled_and_copied_by_name():
 
 
 def test_two_packages_cannot_attach_a_library_of_one_name(library):
-    library.backend("double")
-    Library("of_a_test", "tests").backend("double")  # the same package again, as in a reload
-    with pytest.raises(CrvnnError, match=r"tests and other\.native .*'of_a_test'"):
-        Library("of_a_test", "other.native").backend("double")
+    library.backend(Operators.double)
+    Library("of_a_test", "tests").backend(Operators.double)  # the same package again, as in a reload
+    with pytest.raises(CrvnnError, match=r"tests and other\.operations .*'of_a_test'"):
+        Library("of_a_test", "other.operations").backend(Operators.double)
 
 
 def test_a_library_that_defines_no_scope_is_named_and_torch_does_the_work(monkeypatch, tmp_path):
-    made = Library("without_a_scope", "crvnn_core.engine.native")
+    made = Library("without_a_scope", "crvnn_core.engine.operations")
     path = tmp_path / "without_a_scope.so"
     path.write_bytes(b"as if compiled")
     cache.write_checksum(path)
@@ -166,7 +170,7 @@ def test_a_library_that_defines_no_scope_is_named_and_torch_does_the_work(monkey
 def test_operations_of_the_engine_have_their_back_ends_with_every_retriever():
     code = (
         "from crvnn_core.engine.neighbourhoods import adjacent\n"
-        "from crvnn_core.engine.operations import transition\n"
+        "from crvnn_core.engine.operations.transition import transition\n"
         "from crvnn_parts import scorers\n"
         "from crvnn_parts.retrievers import scan\n"
         "assert len(adjacent.backends) == len(transition.backends) == 1\n"

@@ -12,7 +12,7 @@ from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.kernels import in_use, without
 from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
-from crvnn_parts.native.intervals import CompiledIntervals
+from crvnn_parts.operations.intervals import CompiledIntervals
 from crvnn_parts.retrievers.interval import Adhoc
 
 needs_kernels = pytest.mark.skipif(
@@ -68,6 +68,14 @@ def decisions(draw):
     if kind != "usual":
         eligible &= numbers(mask.shape, seed, torch.rand) > (1 if kind == "none" else 0.5)
     return exists, mask, eligible
+
+
+@st.composite
+def nodes_and_rows(draw):
+    """The shape of nodes [B, n, s], and some row indices, each at most once, in any order."""
+    batch, n, s = draw(st.integers(1, 3)), draw(st.integers(1, 30)), draw(st.sampled_from([1, 5, 70]))
+    rows = draw(st.lists(st.integers(0, batch * n - 1), unique=True, max_size=batch * n))
+    return (batch, n, s), torch.tensor(rows, dtype=torch.int64)
 
 
 def flags(mask, seed=0):

@@ -18,8 +18,9 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's own d
 
 from crvnn_core import CrvnnError, Encoder, Encoding
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.decisions.sigmoids import GUARD, LINEAR_ABOVE, Modulated, Sigmoid, Stretched
+from crvnn_parts.decisions.sigmoids import Modulated, Sigmoid, Stretched
 from crvnn_parts.haltings import Never, Threshold
+from crvnn_parts.operations.modulated import GUARD, LINEAR_ABOVE
 from crvnn_parts.retrievers.dense import AdhocDense
 from crvnn_parts.retrievers.interval import Adhoc
 from crvnn_parts.scorers import WindowScorer

@@ -10,13 +10,9 @@ from torch import Tensor
 
 from crvnn_core import Decision, Neighbourhood, Scheduled
 from crvnn_core.annotations import Positive, Range, Weight, check_ranges
-from crvnn_core.kernels import operation
-from crvnn_parts.native import PARTS
+from crvnn_parts.operations.modulated import Form, modulated, stretched
 
 Modulation = Literal["none", "paper", "bounded"]
-Form = Literal["paper", "bounded", "reference"]
-LINEAR_ABOVE = 12.0  # the score above which exp(u) of the bounded form is linear, as in native/modulation.h
-GUARD = 4e-8  # what the published code adds to the sum of 4 terms, 1e-8 to each, as in native/modulation.h
 
 
 def relax(
@@ -32,50 +28,10 @@ def relax(
     :param stretch: how far it is stretched beyond each end before it is clipped to [0, 1].
     """
     if modulation == "none":
-        return _stretched(torch.sigmoid(scores) * eligible, stretch)
+        return stretched(torch.sigmoid(scores) * eligible, stretch)
     if modulation not in ("paper", "bounded"):
         raise ValueError(f"modulation must be 'none', 'paper' or 'bounded', not {modulation!r}")
     return modulated(scores, near, eligible, exists, modulation, stretch)
-
-
-@operation(PARTS)
-def modulated(
-    scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor, form: Form, stretch: float
-) -> Tensor:
-    """A modulated sigmoid in one of its forms (docs/explanation/presets.md), stretched and clipped."""
-    if form == "paper":
-        rivals = [*near.window(scores, 1), torch.zeros_like(scores)]
-        return _stretched(torch.softmax(torch.stack(rivals, -1), -1)[..., 1] * eligible, stretch)
-    if form == "bounded":
-        scores = _bounded(scores).masked_fill(~eligible, -math.inf)
-        top = scores.detach().amax(1, keepdim=True).clamp(min=0)  # by row: batch-mates never matter
-        return _stretched(_among_neighbours(scores, near, top, torch.exp(-top)), stretch)
-    # The guard is relative to the maximum, for which START, END and what is gone count too in the published code.
-    top = scores.masked_fill(~(eligible | (exists > 0)), 0).amax(1, keepdim=True).clamp(min=0)
-    highest = top.detach()
-    others = torch.exp(-highest) + GUARD * torch.exp(top - highest)
-    scores = scores.masked_fill(~eligible, -math.inf)
-    return _stretched(_among_neighbours(scores, near, highest, others), stretch)
-
-
-def _among_neighbours(scores: Tensor, near: Neighbourhood, highest: Tensor, others: Tensor) -> Tensor:
-    """exp(u) / (exp(u) + left(exp(u)) + right(exp(u)) + others), where exp(-highest) was multiplied to each term."""
-    strength = torch.exp(scores - highest)
-    left, _, right = near.window(strength, 1)
-    rivals = left + right + others
-    total = strength + rivals
-    # The same twice: where c is close to 1, the derivative of the first is the difference of two numbers close to 1.
-    return torch.where(strength < rivals, strength / total, 1 - rivals / total)
-
-
-def _stretched(soft: Tensor, stretch: float) -> Tensor:
-    return ((1 + 2 * stretch) * soft - stretch).clamp(0, 1) if stretch else soft  # 0 stays 0
-
-
-def _bounded(scores: Tensor) -> Tensor:
-    """The log of exp(u) continued along its tangent above ``LINEAR_ABOVE``; docs/explanation/presets.md says why."""
-    above = (scores - LINEAR_ABOVE).clamp(min=0)
-    return torch.where(scores > LINEAR_ABOVE, LINEAR_ABOVE + torch.log1p(above), scores)
 
 
 class Sigmoid(Decision):

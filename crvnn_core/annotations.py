@@ -1,4 +1,4 @@
-"""Annotations of parameters that say more than their type: paths, and the range of a number.
+"""Annotations of parameters that say more than their type: paths, the range of a number, and choices (``Literal``).
 
 A plug-in writes them in the signature of its component. Specs are checked against them; ``crvnn list`` shows them::
 
@@ -13,11 +13,13 @@ import functools
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
-from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin
 
 from attrs import frozen
+
+from crvnn_core.errors import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,7 +27,7 @@ R = TypeVar("R")
 
 @frozen
 class PathText:
-    """Marks a text as the path of a file or directory."""
+    """Marks a string as the path of a file or directory."""
 
     def __str__(self) -> str:
         return "a path"
@@ -87,9 +89,9 @@ Positive = Annotated[float, Range(gt=0)]
 Weight = Annotated[float, Range(ge=0)]
 #: The initial value of a gate's bias: beyond these the gate would not learn.
 Bias = Annotated[float, Range(ge=-20, le=20)]
-#: A whole number of at least 1.
+#: An integer of at least 1.
 Count = Annotated[int, Range(ge=1)]
-#: A whole number of at least 0, which is often none, or no limit.
+#: An integer of at least 0, which is often none, or no limit.
 CountOrZero = Annotated[int, Range(ge=0)]
 
 
@@ -108,6 +110,13 @@ def holds_path(annotation: Any) -> bool:
 def ranges(annotation: Any) -> Iterator[Range]:
     """The ranges that an annotation gives the values themselves, not those inside lists."""
     yield from (each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, Range))
+
+
+def choices_error(value: object, choices: Sequence[object], name: str = "") -> ValueError:
+    """The error for a value that is none of the choices of a ``Literal``; it suggests the nearest."""
+    listed = ", ".join(map(repr, choices))
+    guess = nearest(value, map(str, choices)) if isinstance(value, str) else ""
+    return ValueError(f"{name} must be one of {listed}, not {value!r}.{guess}".strip())
 
 
 def parameters_of(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -135,20 +144,25 @@ def _resolved(annotation: Any, build: object) -> Any:
 
 
 def check_ranges(build: Callable[P, R]) -> Callable[P, R]:
-    """Make a function (or ``__init__``) raise ``ValueError`` for arguments out of the ranges in its annotations.
+    """Make a function (or ``__init__``) raise ``ValueError`` for arguments that its annotations do not allow.
+
+    Checked are ranges of numbers, and choices (``Literal``).
 
     Specs are checked without it; it is for those who call the function from Python.
     """
 
     @functools.cache
-    def limits() -> dict[str, list[Range]]:
-        return {name: list(ranges(p.annotation)) for name, p in parameters_of(build).items()}
+    def annotations() -> dict[str, Any]:
+        return {name: p.annotation for name, p in parameters_of(build).items()}
 
     @functools.wraps(build)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        named: dict[str, Any] = dict(zip(limits(), args, strict=False)) | kwargs
+        named: dict[str, Any] = dict(zip(annotations(), args, strict=False)) | kwargs
         for name, value in named.items():
-            for each in limits().get(name, ()):
+            annotation = annotations().get(name)
+            if get_origin(annotation) is Literal and value not in get_args(annotation):
+                raise choices_error(value, get_args(annotation), name)
+            for each in ranges(annotation):
                 each.check(value, name)
         return build(*args, **kwargs)
 

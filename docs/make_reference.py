@@ -21,7 +21,6 @@ import crvnn
 import crvnn.sklearn as crvnn_sklearn
 import crvnn_core
 from crvnn_core import SLOTS, create_plugin_manager, read_catalog
-from crvnn_core.annotations import Range
 from crvnn_core.cli import main as command_line
 from crvnn_core.cli.session import Session
 from crvnn_core.host import hooks
@@ -29,7 +28,6 @@ from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH
 from crvnn_core.spec.description import describe
 from crvnn_core.spec.schema import ModelSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.stages import SHARED_SETTINGS
-from crvnn_core.spec.values import FIELD_KINDS
 from crvnn_core.spec.values import describe as describe_kind
 from crvnn_core.testing import CHECKS, promise
 
@@ -155,7 +153,7 @@ def _spec() -> Iterator[str]:
         yield f"## `[{table}]`" if table else "## Top level"
         yield _markdown(inspect.getdoc(kind) or "")
         rows = [_key(table, attribute, _comments(kind)) for attribute in attrs.fields(kind)]
-        yield _table(("key", "kind", "default", "limits", "what it is"), [*([] if table else _EXTRA), *rows])
+        yield _table(("key", "kind", "default", "what it is"), [*([] if table else _EXTRA), *rows])
     yield from _stages()
     yield "## Presets"
     yield f"Each sets parts of `[model]`. Without a `preset` a spec starts from `{CATALOG.default_preset}`."
@@ -172,7 +170,7 @@ def _stages() -> Iterator[str]:
         "[how to train](../how-to/train.md#stages) says what carries over."
     )
     rows = [
-        ("`name`", "a text", "Shown when the stage begins."),
+        ("`name`", "a string", "Shown when the stage begins."),
         ("`task`", "a table", "Settings of the task, or another task with the same tokens and classes."),
         (
             "`model`",
@@ -192,11 +190,10 @@ def _stages() -> Iterator[str]:
 
 
 _EXTRA = [
-    ("`preset`", "the name of a preset", f"`{CATALOG.default_preset}`", "", "The variant to start from."),
+    ("`preset`", "the name of a preset", f"`{CATALOG.default_preset}`", "The variant to start from."),
     (
         "`extends`",
         "a path, from this file's directory, or a name",
-        "",
         "",
         "Another spec to lay this one over.",
     ),
@@ -217,11 +214,11 @@ def _layers() -> Iterator[str]:
             "4. the file itself;",
             "5. options that name a component, such as `--cell lstm`;",
             "6. each `--set key.path=value`, in the order given. The value is read as TOML, "
-            "and as plain text where it is not TOML.",
+            "and as a string where it is not TOML.",
         ]
     )
     yield (
-        'A component is named by a text (`cell = "lstm"`) or by a table with its `name` and its parameters '
+        'A component is named by a string (`cell = "lstm"`) or by a table with its `name` and its parameters '
         '(`[model.cell]`, `name = "gated"`, `hidden = 256`). A table without a `name` changes parameters of '
         "the component that lies below. Naming another component than the one below drops the parameters "
         "of the old one. A list, such as `training.observers`, replaces the list below."
@@ -231,8 +228,8 @@ def _layers() -> Iterator[str]:
         "directory. [Add a spec](../how-to/add-a-spec.md#paths-in-a-spec) says more."
     )
     yield (
-        "Numbers, texts and truth values are never turned into each other, save that a whole number may "
-        "stand for a number. "
+        "Numbers, strings and booleans are never converted into each other, save that an integer may stand for a "
+        "number. "
         "A key that does not exist, a component that is not installed and a value out of its limits are "
         "all reported, together, with file and line."
     )
@@ -257,18 +254,11 @@ def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) 
             kind, default = _one(slot.name), f"`{names}`" if names else "the preset's"
     elif path == ("stages",):
         kind, default = "a list of tables, [`[[stages]]`](#stages)", ""
-    elif str(attribute.type) in FIELD_KINDS:
-        kind, default = describe_kind(FIELD_KINDS[str(attribute.type)]), f"`{attribute.default}`"
+    elif not attrs.has(attribute.type):
+        kind, default = describe_kind(attribute.type), f"`{attribute.default}`"
     else:
         kind, default = f"a table, [`[{attribute.name}]`](#{attribute.name})", ""
-    dotted, limits = ".".join(path), attribute.validator
-    return (
-        f"`{dotted}`",
-        kind,
-        default,
-        str(limits) if isinstance(limits, Range) else inspect.getdoc(limits) or "",
-        explained,
-    )
+    return f"`{'.'.join(path)}`", kind, default, explained
 
 
 def _comments(kind: type) -> dict[str, str]:

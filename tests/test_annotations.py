@@ -36,7 +36,7 @@ def test_values_are_checked_against_ranges_also_within_lists():
     assert check_value(1, Probability) == 1.0
     with pytest.raises(ValueError, match="must be at least 0 and at most 1, not 3"):
         check_value(3, Probability)
-    with pytest.raises(ValueError, match=r"must be a whole number, not 1\.5"):
+    with pytest.raises(ValueError, match=r"must be an integer, not 1\.5"):
         check_value(1.5, Count)
     with pytest.raises(ValueError, match="must be at least 1, not 0"):
         check_value([1, 0], list[Count])

@@ -83,8 +83,6 @@ class Recursion(Encoder):
         checkpoint: bool = False,
     ) -> None:
         super().__init__(width)
-        if penalise not in ("all", "unhalted"):
-            raise ValueError(f"penalise must be 'all' or 'unhalted', not {penalise!r}")
         self.retriever, self.scorer, self.decision = retriever, scorer, decision
         self.cell, self.halting = cell, halting
         self.halt_penalty, self.penalise = halt_penalty, penalise

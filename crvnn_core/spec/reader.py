@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import attrs
 import tomli_w
@@ -17,7 +17,7 @@ from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH, Slot
 from crvnn_core.spec.layers import Layered
 from crvnn_core.spec.paths import absolute
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
-from crvnn_core.spec.values import FIELD_KINDS, check_value
+from crvnn_core.spec.values import check_value
 
 _TABLES = {"model": ModelSpec, "training": TrainingSpec}
 
@@ -72,13 +72,11 @@ class Reader:
             return None
 
     def _value(self, attribute: attrs.Attribute[Any], value: Any, path: Path_) -> Any:
-        kind = FIELD_KINDS[str(attribute.type)]
-        if kind is str and isinstance(value, int):  # --set training.precision=32
+        kind = attribute.type
+        if get_origin(kind) is Literal and isinstance(value, int):  # --set training.precision=32
             value = str(value)
         try:
             value = check_value(value, kind)
-            if attribute.validator is not None:
-                attribute.validator(None, attribute, value)
             if holds_path(kind):
                 value = absolute(value, self.layered.origin(path))
         except ValueError as error:
@@ -106,7 +104,7 @@ class Reader:
             return None
         if not isinstance(data, dict) or not isinstance(data.get("name"), str):
             self.complain(
-                path, f"must name one {slot.name}, as a text or as a table with a 'name'; got {data!r}"
+                path, f"must name one {slot.name}, as a string or as a table with a 'name'; got {data!r}"
             )
             return None
         params = {key: value for key, value in data.items() if key != "name"}
@@ -156,7 +154,7 @@ def _writable(offer: Offer, key: str, default: Any) -> Any:
         except TypeError as error:
             raise PluginError(
                 f"{offer}: the default of '{key}', {default!r}, "
-                "cannot be written in a spec; use numbers, texts, truth values, lists or tables of them"
+                "cannot be written in a spec; use numbers, strings, booleans, lists or tables of them"
             ) from error
     return default
 

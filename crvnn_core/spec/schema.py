@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, frozen, resolve_types
 
-from crvnn_core.annotations import FilePath, Range
+from crvnn_core.annotations import Count, CountOrZero, FilePath, Positive, Probability, Range
 from crvnn_core.errors import Origin, Path_, Problem, nearest
 
 
@@ -57,18 +57,18 @@ class ModelSpec:
     """The model: its width, its dropout and a component for each slot."""
 
     #: Width of the encoder's inputs and of sentence vectors.
-    width: int = field(default=64, validator=Range(ge=1))
+    width: Count = 64
     #: Dropout on the encoder's input.
-    input_dropout: float = field(default=0.0, validator=Range(ge=0, le=1))
+    input_dropout: Probability = 0.0
     #: Dropout between the layers of the head.
-    output_dropout: float = field(default=0.0, validator=Range(ge=0, le=1))
+    output_dropout: Probability = 0.0
     #: An affine map from token vectors to the encoder's input; without it token vectors must have the model's width.
     projection: bool = True
     #: The head: the task's own, one linear layer, or two with this activation between them.
-    head: str = field(default="task", validator=one_of("task", "linear", "gelu", "elu", "relu"))
+    head: Literal["task", "linear", "gelu", "elu", "relu"] = "task"
     #: Initial weights of the encoder's linear layers: the components' own (Glorot-uniform with zero biases in the
     #: built-in cells and scorers), or torch's for all of them.
-    initialisation: str = field(default="components", validator=one_of("components", "torch"))
+    initialisation: Literal["components", "torch"] = "components"
     embedding: PartSpec
     encoder: PartSpec
     retriever: PartSpec
@@ -83,48 +83,48 @@ class TrainingSpec:
     """The training: its length, batches, learning-rate schedule, evaluation, devices, optimizer and observers."""
 
     #: Maximal number of epochs; 0 for no limit.
-    epochs: int = field(default=10, validator=Range(ge=0))
+    epochs: CountOrZero = 10
     #: Maximal number of optimizer steps; 0 for no limit.
-    steps: int = field(default=0, validator=Range(ge=0))
+    steps: CountOrZero = 0
     #: Examples per optimizer step.
-    batch: int = field(default=128, validator=Range(ge=1))
+    batch: Count = 128
     #: Tokens per forward pass, padding included; a larger batch is split and its gradients are accumulated, which
     #: gives the same step with less memory. 0 for no limit.
-    tokens: int = field(default=0, validator=Range(ge=0))
+    tokens: CountOrZero = 0
     #: The order of an epoch's batches, each of similar lengths: shuffled, or short to long within every 10 batches.
-    order: str = field(default="shuffled", validator=one_of("shuffled", "short-to-long"))
+    order: Literal["shuffled", "short-to-long"] = "shuffled"
     #: The gradient is clipped to this norm.
-    clip: float = field(default=1.0, validator=Range(gt=0))
+    clip: Positive = 1.0
     #: Steps of linear learning-rate warm-up.
-    warmup: int = field(default=0, validator=Range(ge=0))
+    warmup: CountOrZero = 0
     #: Anneal the learning rate to 0 along a cosine.
     anneal: bool = False
     #: Steps between evaluations on the development split; 0 for one after every epoch.
-    evaluate_every: int = field(default=0, validator=Range(ge=0))
+    evaluate_every: CountOrZero = 0
     #: Examples of the development split in these evaluations, evenly spaced; 0 for all. At the end it is always all.
-    evaluate_rows: int = field(default=0, validator=Range(ge=0))
+    evaluate_rows: CountOrZero = 0
     #: The metric on the development split that selects the best weights; of equal accuracies, the lower loss.
-    watch: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
+    watch: Literal["accuracy", "loss"] = "accuracy"
     #: Halve the learning rate after so many evaluations without improvement; 0 for never.
-    halve_after: int = field(default=3, validator=Range(ge=0))
+    halve_after: CountOrZero = 3
     #: What counts as improvement for ``halve_after``: more than this share of the best value.
-    threshold: float = field(default=0.0, validator=Range(ge=0, le=1))
+    threshold: Probability = 0.0
     #: Stop after so many evaluations without improvement; 0 for never.
-    patience: int = field(default=0, validator=Range(ge=0))
+    patience: CountOrZero = 0
     #: Steps between checkpoints, in addition to one at every evaluation; 0 for no additional ones.
-    save_every: int = field(default=500, validator=Range(ge=0))
+    save_every: CountOrZero = 500
     #: A run directory whose weights training starts from; empty for random initialisation.
     start: FilePath = ""
     #: Train only the weights whose names begin with this, such as ``encoder.scorer`` or ``head``; empty for all.
     trained: str = ""
     #: The kind of device.
-    accelerator: str = field(default="auto", validator=one_of("auto", "cpu", "cuda", "mps"))
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     #: Number of devices on this machine, one process each.
-    devices: int = field(default=1, validator=Range(ge=1))
+    devices: Count = 1
     #: Floating-point precision; with mixed precision the weights stay in 32 bits.
-    precision: str = field(default="32", validator=one_of("32", "64", "16-mixed", "bf16-mixed"))
+    precision: Literal["32", "64", "16-mixed", "bf16-mixed"] = "32"
     #: CPU threads; 0 for torch's default. Small models are often fastest with 1.
-    threads: int = field(default=0, validator=Range(ge=0, le=1024))
+    threads: Annotated[int, Range(ge=0, le=1024)] = 0
     objective: PartSpec
     optimizer: PartSpec
     observers: tuple[PartSpec, ...]
@@ -153,7 +153,7 @@ class RunSpec:
     """A complete spec: everything that the result of a run depends on."""
 
     #: Seed of all random numbers.
-    seed: int = field(default=0, validator=Range(ge=0, le=2**63 - 1))
+    seed: Annotated[int, Range(ge=0, le=2**63 - 1)] = 0
     #: The task, by name and parameters.
     task: PartSpec
     #: The model and its components.
@@ -170,3 +170,7 @@ class RunSpec:
             evolve(self, task=stage.task, model=stage.model, training=stage.training, stages=())
             for stage in self.stages
         ) or (self,)
+
+
+for _kind in (ModelSpec, TrainingSpec, RunSpec):
+    resolve_types(_kind)  # readers check values against the types of fields

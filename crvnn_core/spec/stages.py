@@ -79,7 +79,7 @@ def _problems(number: str, table: Any, layer: Layer, stages: int) -> Iterator[Pr
         for key, value in table.items():
             origin = origins.get((key,), place)
             if key == "name" and not isinstance(value, str):
-                yield origin.problem((key,), f"must be a text, not {value!r}")
+                yield origin.problem((key,), f"must be a string, not {value!r}")
             elif key not in _KEYS:
                 shared = " All stages share the seed." if key == "seed" else nearest(key, _KEYS)
                 yield origin.problem(

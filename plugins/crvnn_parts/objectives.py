@@ -116,8 +116,6 @@ class SelfTraining(AlongTrees):
         super().__init__(decisions)
         self.task, self.seed, self.substitution = task, seed, substitution
         self._whole: WholeSequences | None = None  # read when the first batch comes
-        if weighting not in ("equal", "advantage"):
-            raise ValueError(f"weighting must be 'equal' or 'advantage', not {weighting!r}")
         self.samples, self.noise, self.confidence, self.weighting = samples, noise, confidence, weighting
 
     def expect(self, model: Model) -> None:

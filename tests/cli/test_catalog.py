@@ -46,7 +46,7 @@ def test_a_name_explains_parameters_contract_and_origin():
     text = run("list", "cells", "gated").stdout
     assert "cell gated: the paper's gated recursive cell" in text
     assert re.search(r"from crvnn \S+, built by crvnn_parts.cells.gated.GatedCell", text)
-    assert re.search(r"^hidden +a whole number, at least 0 +0 +hidden units between", text, re.MULTILINE)
+    assert re.search(r"^hidden +an integer, at least 0 +0 +hidden units between", text, re.MULTILINE)
     assert "crvnn fills in: width" in text
     assert "'crvnn check cell gated' runs it" in text
     assert "  - The parent depends on its left child and on its right child." in text

@@ -27,7 +27,7 @@ def test_check_takes_parameters():
     assert "kept" in run("check", "halting", "fixed-depth", "--set", "depth=2").stdout
     text = run("check", "halting", "fixed-depth", "--set", "depht=2", "--set", "depth=deep", code=2).stderr
     assert "--set depht=2: halting 'fixed-depth' has no parameter 'depht'. Did you mean 'depth'?" in text
-    assert "--set depth=deep: must be a whole number, not 'deep'" in text
+    assert "--set depth=deep: must be an integer, not 'deep'" in text
 
 
 def test_check_says_which_promise_is_broken_and_exits_with_1(plugin_file, tmp_path):

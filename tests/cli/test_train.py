@@ -142,7 +142,7 @@ def test_one_seed_is_not_several():
 def test_a_wrong_spec_is_refused_before_anything_is_written(here):
     result = run("train", *options("training.batch=0", "training.watch=luck"), code=2)
     assert "training.batch=0: must be at least 1, not 0" in result.stderr
-    assert "training.watch=luck: must be one of accuracy, loss, not 'luck'" in result.stderr
+    assert "training.watch=luck: must be one of 'accuracy', 'loss', not 'luck'" in result.stderr
     assert list(here.iterdir()) == []
 
 

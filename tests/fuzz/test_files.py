@@ -20,7 +20,7 @@ SPECS = {
     "nested lists": (f"seed = {DEEP}", "nested too deeply"),
     "nested tables": (f"seed = {'{a = ' * 300}1{'}' * 300}", "nested too deeply"),
     "a key of many parts": (f"{'a.' * 3000}b = 1", "100 parts"),
-    "infinity for a size": ("[model]\nwidth = inf", "must be a whole number, not inf"),
+    "infinity for a size": ("[model]\nwidth = inf", "must be an integer, not inf"),
     "infinity for a number": ("[model]\ninput_dropout = inf", "must be finite, not inf"),
     "NUL in extends": ('extends = "a\\u0000b"', "no NUL character"),
     "NUL in a path": ('[training]\nstart = "a\\u0000b"', "no NUL character"),

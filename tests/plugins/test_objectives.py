@@ -285,5 +285,5 @@ def test_substitution_resumes_to_the_same_bits(tmp_path):
 
 
 def test_an_unknown_weighting_is_refused():
-    with pytest.raises(ValueError, match="weighting must be 'equal' or 'advantage', not 'best'"):
+    with pytest.raises(ValueError, match="weighting must be one of 'equal', 'advantage', not 'best'"):
         SelfTraining(TASK, weighting="best")

@@ -69,7 +69,7 @@ def test_a_written_spec_is_read_as_the_same(catalog, tmp_path):
         ),
         (["inner=lstm", "inner.layer=2"], "encoder 'lstm' has no parameter 'layer'. Did you mean 'layers'"),
         (["inner.layers=2"], "encoder 'crvnn' has no parameter 'layers'"),
-        (["inner=7"], "must name one encoder, as a text or as a table with a 'name'; got 7"),
+        (["inner=7"], "must name one encoder, as a string or as a table with a 'name'; got 7"),
         (["inner=lstm", "inner.layers=0"], "--set model.encoder.inner.layers=0: must be at least 1, not 0"),
         (["chunk=1"], "--set model.encoder.chunk=1: must be at least 2, not 1"),
         (["inner=lstm", "inner.width=3"], "encoder 'lstm' is always given the model's width"),

@@ -87,7 +87,9 @@ def test_a_part_that_is_neither_a_name_nor_a_table_with_one_is_an_error(catalog,
     )
     if "hidden" not in value:
         problem = the_problem_of(catalog, spec_file(f"[model]\ncell = {value}\n"))
-        assert "my.toml:2 [model.cell]: must name one cell, as a text or as a table with a 'name'" in problem
+        assert (
+            "my.toml:2 [model.cell]: must name one cell, as a string or as a table with a 'name'" in problem
+        )
 
 
 def test_a_missing_parameter_is_an_error(catalog, spec_file):
@@ -150,16 +152,16 @@ learning_rat = 1
         (3, "task"): "no task is called 'listop'. Did you mean 'listops'?",
         (5, "model.widht"): "[model] has no 'widht'. Did you mean 'width'?",
         (6, "model.cell"): "no cell is called 'gatde'. Did you mean 'gated'?",
-        (7, "model.input_dropout"): "must be at least 0 and at most 1, not 2.0",
+        (7, "model.input_dropout"): "must be at least 0 and at most 1, not 2",
         (8, "model.decision.from"): "decision 'modulated' has no parameter 'from'. Did you mean 'form'?",
         (10, "model.retriever"): "no retriever is called 'adhok'. Did you mean 'adhoc'?",
-        (12, "model.scorer.window"): "must be a whole number, not 'wide'",
+        (12, "model.scorer.window"): "must be an integer, not 'wide'",
         (
             13,
             "model.scorer.activation",
         ): "must be one of 'gelu', 'gelu-tanh', 'relu', not 'rely'. Did you mean 'relu'?",
         (15, "model.encoder.boundaries"): "must be true or false, not 1",
-        (17, "training.steps"): "must be a whole number, not True",
+        (17, "training.steps"): "must be an integer, not True",
         (18, "training.observers"): "no observer is called 'progres'. Did you mean 'progress'?",
         (20, "training.optimizer.learning_rat"): "optimizer 'ranger' has no parameter 'learning_rat'.",
     }
@@ -175,10 +177,10 @@ learning_rat = 1
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [
-        ("model.width", "true", "must be a whole number, not True"),
-        ("model.width", "1.5", "must be a whole number, not 1.5"),
-        ("model.width", '"8"', "must be a whole number, not '8'"),
-        ("model.width", "[8]", "must be a whole number, not [8]"),
+        ("model.width", "true", "must be an integer, not True"),
+        ("model.width", "1.5", "must be an integer, not 1.5"),
+        ("model.width", '"8"', "must be an integer, not '8'"),
+        ("model.width", "[8]", "must be an integer, not [8]"),
         ("model.width", "0", "must be at least 1, not 0"),
         ("training.epochs", "-1", "must be at least 0, not -1"),
         ("model.output_dropout", "high", "must be a number, not 'high'"),
@@ -187,12 +189,12 @@ learning_rat = 1
         ("model.encoder.penalise", "none", "must be one of 'all', 'unhalted', not 'none'"),
         ("model.encoder.penalise", "1", "must be one of 'all', 'unhalted', not 1"),
         ("model.encoder.boundaries", "yes", "must be true or false, not 'yes'"),
-        ("training.clip", "0", "must be above 0, not 0.0"),
+        ("training.clip", "0", "must be above 0, not 0"),
         ("training.batch", "0", "must be at least 1, not 0"),
         ("training.anneal", "1", "must be true or false, not 1"),
-        ("training.watch", "los", "must be one of accuracy, loss, not 'los'. Did you mean 'loss'?"),
-        ("training.accelerator", "gpu", "must be one of auto, cpu, cuda, mps, not 'gpu'."),
-        ("training.precision", "bf16", "must be one of 32, 64, 16-mixed, bf16-mixed, not 'bf16'."),
+        ("training.watch", "los", "must be one of 'accuracy', 'loss', not 'los'. Did you mean 'loss'?"),
+        ("training.accelerator", "gpu", "must be one of 'auto', 'cpu', 'cuda', 'mps', not 'gpu'."),
+        ("training.precision", "bf16", "must be one of '32', '64', '16-mixed', 'bf16-mixed', not 'bf16'."),
         ("training.observers", "progress", "must be a list of observers, not 'progress'"),
         ("seed", "-1", "must be at least 0 and at most 9223372036854775807, not -1"),
         ("seed", "99999999999999999999", "and at most 9223372036854775807, not 99999999999999999999"),
@@ -253,7 +255,7 @@ def test_a_wrong_preset_does_not_hide_the_other_problems(catalog, spec_file):
         read_spec(catalog, path, sets=["oops"])
     text = str(caught.value)
     assert "my.toml:1 [preset]: no preset is called 'papr'. Did you mean 'paper'?" in text
-    assert "my.toml:3 [model.width]: must be a whole number" in text
+    assert "my.toml:3 [model.width]: must be an integer" in text
     assert "--set oops: write it as key=value" in text
 
 

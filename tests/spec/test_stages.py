@@ -160,7 +160,7 @@ def test_an_option_for_one_stage_is_on_top_of_one_for_all(catalog, two):
         ("stages = 3\n", "my.toml:1 [stages]: must be a list of tables, not 3"),
         ("[stages]\nname = 'one'\n", "my.toml:1 [stages]: must be a list of tables"),
         ("stages = [3]\n", "my.toml:1 [stages.1]: a stage must be a table, not 3"),
-        ("[[stages]]\nname = 4\n", "my.toml:2 [stages.1.name]: must be a text, not 4"),
+        ("[[stages]]\nname = 4\n", "my.toml:2 [stages.1.name]: must be a string, not 4"),
         (
             "[[stages]]\nmodle = {}\n",
             "my.toml:2 [stages.1.modle]: a stage has no 'modle'. Did you mean 'model'?",

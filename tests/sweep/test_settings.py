@@ -104,7 +104,7 @@ MISTAKES = {
     '"model.cell" = ["gated", "lstn"]': [
         "letters.toml:19 [model.cell]: no cell is called 'lstn'. Did you mean 'lstm'?"
     ],
-    '"model.width" = [8, "wide"]': ["letters.toml:19 [model.width]: must be a whole number, not 'wide'"],
+    '"model.width" = [8, "wide"]': ["letters.toml:19 [model.width]: must be an integer, not 'wide'"],
     '"model.width" = {low = -4, high = 8}': ["letters.toml:19 [model.width]: must be at least 1, not -4"],
     '"model.width" = {low = 8, hihg = 16}': ["a range has no 'hihg'. Did you mean 'high'?"],
     '"model.width" = {low = 8}': ["needs 'high', a number"],

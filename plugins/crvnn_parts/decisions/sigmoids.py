@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -29,8 +29,6 @@ def relax(
     """
     if modulation == "none":
         return stretched(torch.sigmoid(scores) * eligible, stretch)
-    if modulation not in ("paper", "bounded"):
-        raise ValueError(f"modulation must be 'none', 'paper' or 'bounded', not {modulation!r}")
     return modulated(scores, near, eligible, exists, modulation, stretch)
 
 
@@ -55,10 +53,9 @@ class Modulated(Decision):
     can_saturate = False
     excludes_conflicts = True
 
+    @check_ranges
     def __init__(self, form: Form = "paper") -> None:
         super().__init__()
-        if form not in get_args(Form):
-            raise ValueError(f"form must be 'paper', 'bounded' or 'reference', not {form!r}")
         self.form = form
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:
@@ -97,8 +94,6 @@ class Tempered(_MaybeModulated, Scheduled):
         modulation: Modulation = "paper",
     ) -> None:
         super().__init__()
-        if schedule not in ("linear", "exponential"):
-            raise ValueError(f"schedule must be 'linear' or 'exponential', not {schedule!r}")
         self.start, self.end, self.schedule, self.modulation = start, end, schedule, modulation
         self.add_progress()
 

@@ -39,8 +39,6 @@ class Sparsemax(Decision):
         modulation: Literal["none", "paper"] = "paper",
     ) -> None:
         super().__init__()
-        if modulation not in ("none", "paper"):
-            raise ValueError(f"modulation must be 'none' or 'paper', not {modulation!r}")
         self.share, self.temperature, self.modulation = share, temperature, modulation
 
     def forward(self, scores: Tensor, near: Neighbourhood, eligible: Tensor, exists: Tensor) -> Tensor:

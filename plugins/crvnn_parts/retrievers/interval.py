@@ -28,8 +28,6 @@ class Adhoc(Retriever):
         self, accumulate: Literal["auto", "float64", "float32-pairs"] = "auto", small: CountOrZero = 448
     ) -> None:
         super().__init__()
-        if accumulate not in ("auto", "float64", "float32-pairs"):
-            raise ValueError(f"accumulate must be 'auto', 'float64' or 'float32-pairs', not {accumulate!r}")
         self.accumulate, self.small = accumulate, small
 
     def forward(self, exists: Tensor, mask: Tensor) -> Neighbourhood:

@@ -23,8 +23,6 @@ class Windowed(Retriever):
     @check_ranges
     def __init__(self, k: Count = 16, form: Literal["adhoc", "log-space"] = "adhoc") -> None:
         super().__init__()
-        if form not in ("adhoc", "log-space"):
-            raise ValueError(f"form must be 'adhoc' or 'log-space', not {form!r}")
         self.k, self.form = k, form
         self.reach = k
 

@@ -56,8 +56,6 @@ class RLSPINN(Encoder):
         entropy: Weight = 0.0,
     ) -> None:
         super().__init__(width)
-        if baseline not in ("mean", "greedy"):
-            raise ValueError(f"baseline must be 'mean' or 'greedy', not {baseline!r}")
         self.cell, self.baseline, self.entropy = cell, baseline, entropy
         self.tracker = nn.LSTMCell(3 * width, tracker_width or width)
         self.score = nn.Linear(tracker_width or width, 1)

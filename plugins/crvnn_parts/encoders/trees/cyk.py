@@ -48,8 +48,6 @@ class CYK(Encoder, Scheduled):
         checkpoint: bool = False,
     ) -> None:
         super().__init__(width)
-        if score not in ("cosine", "linear"):
-            raise ValueError(f"score must be 'cosine' or 'linear', not {score!r}")
         self.cell, self.score, self.max_tokens, self.checkpoint = cell, score, max_tokens, checkpoint
         self.start_temperature, self.end_temperature = start_temperature, end_temperature
         self.query = nn.Parameter(torch.randn(width) / math.sqrt(width))

@@ -98,5 +98,5 @@ def test_a_sequence_over_the_limit_is_refused_with_the_way_out():
 
 
 def test_an_unknown_score_is_refused():
-    with pytest.raises(ValueError, match="score must be 'cosine' or 'linear', not 'bilinear'"):
+    with pytest.raises(ValueError, match="score must be one of 'cosine', 'linear', not 'bilinear'"):
         CYK(4, PlainCell(4), score="bilinear")

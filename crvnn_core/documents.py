@@ -19,8 +19,6 @@ DEEPEST = 100
 LONGEST_TOML = 1_000_000
 
 _TOO_DEEP = f"it is nested too deeply, more than {DEEPEST} tables or lists in one another"
-# tomllib takes quadratic time for such a key.
-_LONG_KEY = re.compile(rf"(?<![^\s.=])(?:[^\s.=]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 _LARGEST = 2**1000  # what a float can express
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -29,8 +27,6 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML document."""
     if len(text) > LONGEST_TOML:
         raise ValueError(f"the text is longer than {LONGEST_TOML:,} characters")
-    if _LONG_KEY.search(text):
-        raise ValueError(f"a key has more than {DEEPEST} parts")
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

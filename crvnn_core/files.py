@@ -9,17 +9,15 @@ import hashlib
 import io
 import lzma
 import os
-import re
 import secrets
-import shutil
 import stat
-import sys
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
+
+from platformdirs import user_cache_path
 
 from crvnn_core.errors import CrvnnError
 
@@ -123,42 +121,32 @@ def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path to write to, and rename it to ``path`` at the end, after an fsync.
 
     A reader sees the old file or the new one, never a part. On an error the old file is left untouched. A symbolic link
-    stays one: the file that it points to is replaced. What is no regular file (a device, a FIFO) is written into, as
-    is a stream that is open already (``/dev/stdout``): what a shell has written to its file stays there. A new
-    file has the permissions that the umask leaves, and one that is replaced keeps its own. Temporary files for the same
-    ``path`` whose process was killed are removed.
+    stays one: the file that it points to is replaced. A new file has the permissions that the umask leaves, and one
+    that is replaced keeps its own. Temporary files for the same ``path`` whose process was killed are removed. What is
+    no regular file (a directory, a device, a stream) is refused.
     """
     created: list[Path] = []  # known before it is made, so that a signal at any moment leaves nothing behind
     lock = old = None
-    into = False
     try:
         try:
             target = path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
             old = target.stat() if target.exists() else None
-            stream = _open_stream(path)
-            special = old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode)
-            into = special or stream is not None
-            directory = Path(tempfile.gettempdir()) if into else target.parent
-            _remove_orphans(directory, target.name)
-            temporary, lock = _created(directory, target.name, created)
+            if old is not None and not stat.S_ISREG(old.st_mode):
+                raise CrvnnError(f"{path} cannot be written: it is no regular file")
+            _remove_orphans(target)
+            temporary, lock = _created(target, created)
         # RuntimeError: links in a circle; ValueError: NUL.
         except (OSError, RuntimeError, ValueError) as error:
             raise CrvnnError(f"{path} cannot be written: {error}") from error
         yield temporary
-        if into:
-            sys.stdout.flush()
-            goal = target if stream is None else os.dup(stream)
-            with temporary.open("rb") as source, open(goal, "wb") as file:
-                shutil.copyfileobj(source, file)
-            return
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         if old is not None:
             temporary.chmod(stat.S_IMODE(old.st_mode))
         temporary.replace(target)
     except OSError as error:
-        kept = "; the file is unchanged" if old is not None and not into else ""
+        kept = "; the file is unchanged" if old is not None else ""
         raise CrvnnError(f"{path} cannot be written: {error}{kept}") from error
     finally:
         for each in created:
@@ -167,36 +155,19 @@ def replacing(path: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def _open_stream(path: Path) -> int | None:
-    """The number of the open stream that a path is a name of, such as 1 for ``/dev/stdout``; none if it is a file's."""
-    place, streams = (
-        os.path.abspath(path),
-        rf"/(?:dev|proc/(?:self|thread-self|{os.getpid()}))/fd/(\d{{1,6}})",
-    )
-    for _ in range(40):
-        if found := re.fullmatch(streams, place):
-            return int(found[1])
-        if not os.path.islink(place):
-            break
-        place = os.path.abspath(os.path.join(os.path.dirname(place), os.readlink(place)))
-    return None
-
-
-def _created(directory: Path, name: str, created: list[Path]) -> tuple[Path, int | None]:
-    """A new empty file for what becomes ``name``, with the permissions that the umask leaves, and its lock.
+def _created(target: Path, created: list[Path]) -> tuple[Path, int | None]:
+    """A new empty file beside ``target``, with the permissions that the umask leaves, and its lock.
 
     The lock is the open file. It lasts no longer than this process, so a file without one is an orphan.
 
     :param created: the path is appended to it before there is such a file.
     """
     while True:
-        path = directory / f".{name[:200]}.{secrets.token_hex(4)}"  # a name has at most 255 bytes
+        path = target.with_name(
+            f".{target.name[:200]}.{secrets.token_hex(4)}"
+        )  # a name has at most 255 bytes
         created.append(path)
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            created.remove(path)  # another's
-            continue
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         if not _locked(file, wait=True):
             os.close(file)
             return path, None
@@ -205,9 +176,9 @@ def _created(directory: Path, name: str, created: list[Path]) -> tuple[Path, int
         os.close(file)  # another process took it for an orphan before it was locked
 
 
-def _remove_orphans(directory: Path, name: str) -> None:
-    """Remove temporary files for ``name`` that killed processes have left."""
-    for path in directory.glob(f".{glob.escape(name[:200])}.{'[0-9a-f]' * 8}"):
+def _remove_orphans(target: Path) -> None:
+    """Remove temporary files for ``target`` that killed processes have left."""
+    for path in target.parent.glob(f".{glob.escape(target.name[:200])}.{'[0-9a-f]' * 8}"):
         with contextlib.suppress(OSError):  # another process was quicker, or it is another user's
             file = os.open(path, os.O_WRONLY)
             try:
@@ -244,6 +215,4 @@ def cache_directory() -> Path:
     """CRVNN_CACHE, or where the system has users' caches."""
     if chosen := os.environ.get("CRVNN_CACHE"):
         return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "crvnn"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crvnn"
+    return user_cache_path("crvnn", appauthor=False)

@@ -186,20 +186,11 @@ def _objective_problems(
 
 
 def _optimizer_problems(spec: RunSpec, catalog: Catalog, model: Model | None) -> Sequence[Problem]:
-    """The optimizer's objections to its settings, found without a copy of the weights.
-
-    It is built on parameters of the model's shapes that have no storage. The one that trains is built by
-    ``Assembly.optimizer`` when the model is on its device. An optimizer that needs storage or a device to be built
-    (a fused one, say) fails on such parameters, so a failure counts only if the model's own parameters confirm it.
-    """
-    own = _trainable(model) if model is not None else [Parameter(torch.zeros(2, 2))]
+    """The optimizer's objections to its settings; the one that trains is built when the model is on its device."""
     try:
-        _optimizer(spec, catalog, [Parameter(torch.empty_like(p, device="meta")) for p in own])
-    except CrvnnError:
-        try:
-            _optimizer(spec, catalog, own)
-        except SpecError as error:
-            return error.problems
+        _optimizer(spec, catalog, _trainable(model) if model is not None else [Parameter(torch.zeros(2, 2))])
+    except SpecError as error:
+        return error.problems
     return ()
 
 

@@ -19,7 +19,7 @@ SPECS = {
     "hexadecimal digits": (f"seed = 0x{'f' * 5000}", "hundreds of digits"),
     "nested lists": (f"seed = {DEEP}", "nested too deeply"),
     "nested tables": (f"seed = {'{a = ' * 300}1{'}' * 300}", "nested too deeply"),
-    "a key of many parts": (f"{'a.' * 3000}b = 1", "100 parts"),
+    "a key of many parts": (f"{'a.' * 3000}b = 1", "nested too deeply"),
     "infinity for a size": ("[model]\nwidth = inf", "must be an integer, not inf"),
     "infinity for a number": ("[model]\ninput_dropout = inf", "must be finite, not inf"),
     "NUL in extends": ('extends = "a\\u0000b"', "no NUL character"),

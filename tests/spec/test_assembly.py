@@ -163,31 +163,6 @@ def test_an_optimizer_is_built_once_with_the_models_own_parameters():
     assert assembly.optimizer().param_groups
 
 
-def test_checking_the_optimizer_does_not_copy_the_weights():
-    seen = []
-
-    def copying(params: object, rate: float = 0.1) -> torch.optim.Optimizer:
-        seen.append([(tuple(p.shape), p.device.type) for p in params])
-        return torch.optim.SGD(params, lr=rate)
-
-    catalog = with_components(optimizer=[Component("copying", copying)])
-    assembly = assemble(read_spec(catalog, sets=[*SMALL, "training.optimizer=copying"]), catalog)
-    shapes = [tuple(p.shape) for p in assembly.model.parameters()]
-    assert seen == [[(shape, "meta") for shape in shapes]]
-    assembly.optimizer()
-    assert seen[1:] == [[(shape, "cpu") for shape in shapes]]
-
-
-def test_an_optimizer_that_reads_the_weights_when_it_is_built_is_accepted():
-    def reading(params: object) -> torch.optim.Optimizer:
-        kept = [p for p in params if p.detach().abs().sum().item() >= 0]
-        return torch.optim.SGD(kept, lr=0.1)
-
-    catalog = with_components(optimizer=[Component("reading", reading)])
-    assembly = assemble(read_spec(catalog, sets=[*SMALL, "training.optimizer=reading"]), catalog)
-    assert assembly.optimizer().param_groups
-
-
 def test_building_the_optimizer_does_not_change_the_weights(catalog):
     def greedy(params: object) -> torch.optim.Optimizer:
         torch.rand(7)

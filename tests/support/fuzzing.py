@@ -142,18 +142,8 @@ _RUNS_CODE = (
     "pickle.find_class",
     "socket.connect",
 )
-_CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.chmod")
 _watched: list[tuple[Path, list[str]]] = []
 _installed = False
-
-
-#: Where these events have the number of the open directory that their path is relative to, as shutil.rmtree uses it.
-_DIRECTORIES = {"os.mkdir": 2, "os.remove": 1, "os.rmdir": 1, "os.chmod": 2, "os.rename": 2}
-
-
-def _directory_of(event: str, args: tuple[object, ...]) -> str:
-    number = args[_DIRECTORIES[event]] if event in _DIRECTORIES else -1
-    return os.readlink(f"/proc/self/fd/{number}") if isinstance(number, int) and number >= 0 else ""
 
 
 def _audit(event: str, args: tuple[object, ...]) -> None:
@@ -162,15 +152,12 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
     directory, found = _watched[-1]
     if event in _RUNS_CODE:
         found.append(f"{event} {args}")
-    writes = (
-        event == "open"
-        and isinstance(args[2], int)
-        and bool(args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-    )
-    if (writes or event in _CHANGES) and isinstance(args[0], (str, bytes, os.PathLike)):
-        path = Path(_directory_of(event, args), os.fsdecode(args[0])).absolute()
-        inside = path.is_relative_to(directory) or path == Path(os.devnull) or "__pycache__" in path.parts
-        if not inside:
+    if event != "open" or not isinstance(args[0], (str, bytes, os.PathLike)) or not isinstance(args[2], int):
+        return
+    if args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        path = Path(os.fsdecode(args[0])).absolute()
+        harmless = path == Path(os.devnull) or "__pycache__" in path.parts
+        if not path.is_relative_to(directory) and not harmless:
             found.append(f"{event} {path}")
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -53,40 +51,9 @@ def die_in_file(number: int, share: float) -> None:
     Path.write_bytes = write_bytes
 
 
-def obey_permissions() -> None:
-    """Take from root, for this process, the right to write what permissions forbid; others never had it."""
-    if os.geteuid() != 0:
-        return
-
-    class Header(ctypes.Structure):
-        _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-    header, sets = Header(0x20080522, 0), (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, twice
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.capget(ctypes.byref(header), sets) == 0
-    for place in range(3):
-        sets[place] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
-    assert libc.capset(ctypes.byref(header), sets) == 0
-
-
 def limit_files(size: int) -> None:
     """Let every write beyond so many bytes of a file fail, by the kernel, as on a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-
-def jump_clock(seconds: float, every: int) -> None:
-    """Let the clock jump forward and back again, at every so many calls; it is standing still in between."""
-    began, calls = time.time(), 0
-
-    def now() -> float:
-        nonlocal calls
-        calls += 1
-        return began + (seconds if calls // every % 2 else 0.0)
-
-    time.time = now
-    time.time_ns = lambda: int(now() * 1e9)
-    frozen = time.perf_counter()
-    time.perf_counter = lambda: frozen
 
 
 def be_impatient(seconds: float) -> None:
@@ -96,7 +63,4 @@ def be_impatient(seconds: float) -> None:
     delays.PATIENCE = seconds
 
 
-_KINDS = {
-    each.__name__: each
-    for each in (die_at_change, die_in_file, obey_permissions, limit_files, jump_clock, be_impatient)
-}
+_KINDS = {each.__name__: each for each in (die_at_change, die_in_file, limit_files, be_impatient)}

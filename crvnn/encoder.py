@@ -18,9 +18,9 @@ from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.interfaces import Cell, Decision, Encoding, Halting, Retriever, Scorer
 from crvnn_core.spec import RunSpec
 from crvnn_core.spec.assembly import build_part
+from crvnn_core.spec.layers import read_tables
 from crvnn_core.spec.reader import settings_of
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.spec.tables import read_tables
 
 #: A part by its name, by a table of its name and settings, by the class or component that builds it, or itself.
 Part = str | Mapping[str, Any] | Component | Callable[..., Any]

@@ -13,7 +13,7 @@ from attrs import evolve
 from crvnn.training import train
 from crvnn_core.errors import CrvnnError, Origin
 from crvnn_core.inference.trained import Trained
-from crvnn_core.spec.tables import merge_tables, read_tables
+from crvnn_core.spec.layers import merge_tables, read_tables
 from crvnn_tasks.in_memory import InMemory, read_rows
 
 try:

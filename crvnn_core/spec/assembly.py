@@ -11,14 +11,13 @@ from attrs import evolve, field, frozen
 from torch import nn
 from torch.nn import Parameter
 
-from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, raised_at
+from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, nearest, raised_at
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.interfaces import Embedding, Encoder, Objective, Observer, Task
 from crvnn_core.model.model import Head, Model, TokenVectors, head_of
 from crvnn_core.runs.directory import Lexicon
 from crvnn_core.spec import ModelSpec, PartSpec, RunSpec
-from crvnn_core.spec.freezing import freeze_untrained
 from crvnn_core.spec.stages import weight_problems
 from crvnn_core.trees.gold import TreeSource
 
@@ -290,3 +289,31 @@ def build_part(catalog: Catalog, slot: str, part: PartSpec, **available: Any) ->
         kind = f"built a {type(built).__name__}, which is no {interface.__name__}"
         raise PluginError(str(part.problem(title, kind)))
     return built
+
+
+def freeze_untrained(spec: RunSpec, model: nn.Module | None) -> list[Problem]:
+    """Freeze all weights but those that ``training.trained`` names; a problem if it names none."""
+    name = spec.training.trained
+    if not name or model is None:
+        return []
+    parameters = dict(model.named_parameters())
+    chosen = [own for own in parameters if f"{own}.".startswith(f"{name}.")]
+    if not any(parameters[own].requires_grad for own in chosen):
+        known = _modules(model)
+        what = "these weights are not trained anyway" if chosen else f"no weights are called '{name}'"
+        advice = f"{nearest(name, known)} There are {', '.join(known)}.".strip()
+        return [Problem("[training] trained", what, advice=advice)]
+    for own, parameter in parameters.items():
+        if own not in chosen:
+            parameter.requires_grad_(False)
+    return []
+
+
+def _modules(model: nn.Module) -> list[str]:
+    """The parts of a model and of its encoder that have weights."""
+    return sorted(
+        {
+            ".".join(own.split(".")[:2]) if own.startswith("encoder.") else own.split(".")[0]
+            for own, _ in model.named_parameters()
+        }
+    )

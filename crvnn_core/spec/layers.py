@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 from attrs import define, evolve, field
@@ -223,7 +223,7 @@ def fill_in_inner(catalog: Catalog, layered: Layered, preset: Preset | None) -> 
         return
     own = {"name": own} if isinstance(own, str) else own
     path: Path_ = slot.path
-    while isinstance(table, dict) and _asks(catalog, table.get("name"), slot.inner):
+    while isinstance(table, dict) and slot.inner in (encoder_parameters(catalog, table.get("name")) or ()):
         path = (*path, slot.inner)
         given = table.get(slot.inner, {})
         if isinstance(given, Mapping) and "name" not in given:
@@ -232,10 +232,82 @@ def fill_in_inner(catalog: Catalog, layered: Layered, preset: Preset | None) -> 
         table = given
 
 
-def _asks(catalog: Catalog, name: object, parameter: str) -> bool:
-    """Whether an encoder has this parameter; not if there is no such encoder, or it cannot be imported."""
+def encoder_parameters(catalog: Catalog, name: object) -> Collection[str] | None:
+    """The parameters of an encoder; ``None`` if there is no such encoder, or it cannot be imported."""
     offer = catalog.components["encoder"].get(name) if isinstance(name, str) else None
     try:
-        return offer is not None and parameter in offer.component.parameters()
+        return offer.component.parameters() if offer is not None else None
     except FAILURES:  # reported when its settings are read
-        return False
+        return None
+
+
+def table_layers(data: Mapping[str, Any], named: NamedFiles) -> list[Layer]:
+    """The layers of a dictionary, and of the spec that it extends.
+
+    :param named: spec files that can be extended by name.
+    """
+    origin = Origin("spec", directory=Path())
+    tables = read_tables(data, origin)
+    below: list[Layer] = []
+    if "extends" in tables:
+        other = tables.pop("extends")
+        if not isinstance(other, str) or not other:
+            raise SpecError([origin.problem(("extends",), "must be the path or the name of another spec")])
+        asked = f"{origin.where(('extends',))}: "
+        below = read_toml(find_spec(other, named, Path(), asked), named, asked=asked)
+    return [*below, (tables, {}, origin)]
+
+
+def read_tables(data: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
+    """A dictionary as the tables that a TOML file would give: ``{"model.width": 32}`` is ``{"model": {"width": 32}}``.
+
+    Paths become texts, and scalars of numpy become numbers.
+
+    :param origin: of the dictionary, for messages.
+    """
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        if not isinstance(key, str) or not all(key.split(".")):
+            raise SpecError([origin.problem((), f"keys are names, as in 'model.width', not {key!r}")])
+        *tables, last = key.split(".")
+        into = found
+        for name in tables:
+            into = _table(into, name)
+        if isinstance(value, Mapping):
+            merge_tables(_table(into, last), read_tables(value, origin))
+        elif isinstance(into.get(last), dict):  # a component, whose settings came first
+            into[last] = {"name": value, **into[last]}
+        else:
+            into[last] = plain_value(value)
+    return found
+
+
+def plain_value(value: Any) -> Any:
+    """A value as TOML knows it, where there is such a value: of a path its text, of a numpy scalar the number."""
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: plain_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(item) for item in value]
+    if type(value).__module__ == "numpy":
+        return value.tolist()
+    return value
+
+
+def _table(into: dict[str, Any], name: str) -> dict[str, Any]:
+    """The table of that name, made if there is none; the text in its place is the name of a component."""
+    present = into.get(name)
+    if not isinstance(present, dict):
+        into[name] = {} if present is None else {"name": present}
+    found: dict[str, Any] = into[name]
+    return found
+
+
+def merge_tables(into: dict[str, Any], data: Mapping[str, Any]) -> None:
+    """Merge tables into others, key by key."""
+    for key, value in data.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            merge_tables(into[key], value)
+        else:
+            into[key] = value

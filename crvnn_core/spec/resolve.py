@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,14 +20,21 @@ from crvnn_core.errors import (
     nearest,
 )
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.host.slots import SLOT_BY_NAME
-from crvnn_core.spec.layers import Layer, Layered, fill_in_inner, overrides, read_toml
+from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
+from crvnn_core.spec.layers import (
+    Layer,
+    Layered,
+    encoder_parameters,
+    fill_in_inner,
+    overrides,
+    read_tables,
+    read_toml,
+    table_layers,
+)
 from crvnn_core.spec.paths import find_spec
 from crvnn_core.spec.reader import Reader
 from crvnn_core.spec.schema import RunSpec, Stage
 from crvnn_core.spec.stages import lay_stages, separate_stages, value_paths
-from crvnn_core.spec.tables import read_tables, table_layers
-from crvnn_core.spec.unused import unused_parts
 
 
 def read_spec(
@@ -162,3 +170,71 @@ def _preset(layers: Sequence[Layer], asked: str | None) -> tuple[Any, Origin] | 
         if "preset" in data:
             return data["preset"], origins.get(("preset",), origin)
     return None
+
+
+def unused_parts(
+    catalog: Catalog, layered: Layered, layers: Sequence[Layer], preset: tuple[Any, Origin] | None = None
+) -> list[Problem]:
+    """A problem for each part that is set where the encoder is named, or above, and that the encoder does not take.
+
+    What a layer below the encoder's sets without effect is a warning: whoever names another encoder for a spec means
+    to do without. So is a preset of the command line that has no effect at all.
+
+    :param layers: all layers that were laid, in their order.
+    :param preset: the preset that was asked for by name, and where.
+    """
+    model = layered.data.get("model")
+    encoder, *inside = _names(model.get("encoder") if isinstance(model, dict) else None)
+    taken: set[str] = set()
+    for name in (encoder, *inside):
+        parameters = encoder_parameters(catalog, name)
+        if parameters is None:
+            return []
+        taken |= {slot for slot in ENCODER_PARTS if slot in parameters}
+    ranks: dict[str, int] = {}
+    for rank, (_, _, origin) in enumerate(layers, 1):
+        ranks.setdefault(origin.label, rank)  # a stage has the label of the file that it stands in
+    named = _rank(layered.origin(("model", "encoder", "name")), ranks)
+    problems = []
+    for slot in ENCODER_PARTS:
+        place = layered.origin(("model", slot))
+        if slot in taken or not _is_the_users(place):
+            continue
+        what = f"this has no effect: the encoder '{encoder}' has no {slot}"
+        if _rank(place, ranks) < named:
+            warnings.warn(CrvnnWarning(f"{place.where(('model', slot))}: {what}"), stacklevel=2)
+        else:
+            others = ", ".join(
+                name
+                for name in catalog.components["encoder"]
+                if slot in (encoder_parameters(catalog, name) or ())
+            )
+            problems.append(place.problem(("model", slot), what, f"Remove it. Encoders with one: {others}."))
+    if (
+        named
+        and not taken
+        and preset is not None
+        and preset[1].is_option
+        and preset[0] != catalog.default_preset
+    ):
+        what = f"the encoder '{encoder}' has none of the parts that this preset sets"
+        warnings.warn(CrvnnWarning(f"{preset[1].label}: {what}"), stacklevel=2)
+    return problems
+
+
+def _names(encoder: object) -> Iterator[object]:
+    """The name of an encoder, and of those inside it."""
+    table = encoder if isinstance(encoder, dict) else {}
+    yield table.get("name")
+    if (inner := table.get(SLOT_BY_NAME["encoder"].inner)) is not None:
+        yield from _names(inner)
+
+
+def _is_the_users(place: Origin) -> bool:
+    """Whether a value was written by a user, neither by a preset nor into the spec of a run."""
+    return place.is_option or place.directory is not None
+
+
+def _rank(place: Origin, ranks: dict[str, int]) -> int:
+    """The layer that a value comes from; all options of the command line are one layer, on top."""
+    return sys.maxsize if place.is_option else ranks.get(place.label, 0)

@@ -16,9 +16,8 @@ from attrs import field, frozen
 from crvnn_core.errors import CrvnnError, CrvnnWarning, Origin
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec import PartSpec, RunSpec, spec_dict
-from crvnn_core.spec.layers import Layer, Layered
+from crvnn_core.spec.layers import Layer, Layered, read_tables
 from crvnn_core.spec.resolve import resolve, spec_layers
-from crvnn_core.spec.tables import read_tables
 from crvnn_reproduce.definition import Experiment, Row, System, TableDefinition
 
 #: Where the specs that come with crvnn expect their data.

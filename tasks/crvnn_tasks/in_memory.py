@@ -15,7 +15,7 @@ from crvnn_core import Component, CrvnnError, Example, InputError, Task
 from crvnn_core.annotations import Count, Range, check_ranges
 from crvnn_core.errors import nearest
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.spec.tables import plain_value
+from crvnn_core.spec.layers import plain_value
 from crvnn_tasks.from_file.task import FromFile
 from crvnn_tasks.labelled import (
     Sequences,

@@ -50,7 +50,7 @@ def test_a_plug_in_file_may_offer_a_command(tmp_path):
         "@hookimpl\ndef crvnn_commands():\n    return [click.Command('hello', callback=lambda: click.echo('hello'))]\n"
     )
     assert run("--plugin", path, "hello").stdout == "hello\n"
-    assert "hello" in run("--plugin", path, "--help").stdout
+    assert re.search("Others:\n +hello", run("--plugin", path, "--help").stdout)
 
 
 LAZY = """
@@ -58,14 +58,14 @@ from crvnn_core import LazyCommand, hookimpl
 
 @hookimpl
 def crvnn_commands():
-    return [LazyCommand("later", "{module}:command", summary="Said at once.")]
+    return [LazyCommand("later", "{module}:command", summary="Said at once.", group="Words")]
 """
 
 
 def test_a_lazy_command_is_listed_without_its_module_and_called_with_it(tmp_path, monkeypatch):
     path = tmp_path / "lazy.py"
     path.write_text(LAZY.format(module="lazy_words"))
-    assert re.search("later +Said at once.", run("--plugin", path, "--help").stdout)
+    assert re.search("Words:\n +later +Said at once.", run("--plugin", path, "--help").stdout)
     (tmp_path / "lazy_words.py").write_text(
         "import click\ncommand = click.Command('later', callback=lambda: click.echo('now'))\n"
     )
@@ -147,23 +147,20 @@ def test_a_broken_installed_plug_in_is_a_warning_and_the_others_work(monkeypatch
     assert [entry["plugin"] for entry in broken] == ["absent"]
 
 
-def test_a_plug_in_that_prints_does_not_spoil_the_json(tmp_path):
-    path = tmp_path / "loud.py"
-    path.write_text(
-        "print('hello')\nfrom crvnn_core import Component, hookimpl\n"
-        "@hookimpl\ndef crvnn_cells():\n    return [Component('loud', 'loud:Loud')]\n"
-    )
-    said = run("list", "cells", "--json", "--plugin", path)
-    assert "loud" in [row["name"] for row in json.loads(said.stdout)["components"]]
-    assert "hello" in said.stderr
+LOUD = """{at_import}
+from crvnn_core import Component, hookimpl
+
+@hookimpl
+def crvnn_cells():
+    {in_hook}
+    return [Component('loud', 'loud:Loud')]
+"""
 
 
-def test_a_hook_that_prints_does_not_spoil_the_json(tmp_path):
+@pytest.mark.parametrize("place", ["at_import", "in_hook"])
+def test_a_plug_in_that_prints_does_not_spoil_the_json(place, tmp_path):
     path = tmp_path / "loud.py"
-    path.write_text(
-        "from crvnn_core import Component, hookimpl\n"
-        "@hookimpl\ndef crvnn_cells():\n    print('hello')\n    return [Component('loud', 'loud:Loud')]\n"
-    )
+    path.write_text(LOUD.format(**{"at_import": "", "in_hook": "", place: "print('hello')"}))
     said = run("list", "cells", "--json", "--plugin", path)
     assert "loud" in [row["name"] for row in json.loads(said.stdout)["components"]]
     assert "hello" in said.stderr

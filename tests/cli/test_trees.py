@@ -79,8 +79,8 @@ def test_a_terminal_gets_a_drawing(monkeypatch):
     assert drawing == DRAWING
 
 
-@pytest.mark.parametrize("form", ["brackets", "nested", "json", "nltk", "svg", "latex", "terminal"])
-def test_every_form_can_be_asked_for(form):
+@pytest.mark.parametrize("form", ["brackets", "svg"])
+def test_a_form_can_be_asked_for(form):
     shown = good("predict", "listops", TEXT, "--format", form).stdout
     assert shown == load("listops").predict([TEXT])[0].tree.to(form).rstrip("\n") + "\n"
 

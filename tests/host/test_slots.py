@@ -20,7 +20,7 @@ from crvnn_core.host.slots import (
     Slot,
     find_slot,
 )
-from crvnn_core.spec.schema import ModelSpec, RunSpec, TrainingSpec
+from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import everything, plain_parts
 
@@ -78,13 +78,16 @@ def test_every_slot_has_a_template(slot):
 def test_every_slot_is_a_field_of_the_spec(slot):
     tables = {(): RunSpec, ("model",): ModelSpec, ("training",): TrainingSpec}
     field = attrs.fields_dict(tables[slot.path[:-1]])[slot.path[-1]]
-    assert field.type == ("tuple[PartSpec, ...]" if slot.many else "PartSpec")
+    assert field.type == (tuple[PartSpec, ...] if slot.many else PartSpec)
 
 
 def test_every_field_of_the_spec_that_names_components_belongs_to_a_slot():
     tables = {(): RunSpec, ("model",): ModelSpec, ("training",): TrainingSpec}
     fields = [
-        (*at, f.name) for at, kind in tables.items() for f in attrs.fields(kind) if "PartSpec" in f.type
+        (*at, f.name)
+        for at, kind in tables.items()
+        for f in attrs.fields(kind)
+        if f.type in (PartSpec, tuple[PartSpec, ...])
     ]
     assert set(fields) == set(SLOT_BY_PATH)
 

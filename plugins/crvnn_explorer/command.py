@@ -40,8 +40,8 @@ _NEARBY = 50  # ports that are tried for a proposal
     "names",
     multiple=True,
     metavar="NAME",
-    help="Another host name in the page's address, as of a proxy; may be repeated. Other names than these, "
-    "--host and those of this machine are refused.",
+    help="Another host name in the page's address, as of a proxy; may be repeated. Names other than these, "
+    "--host and those of loopback are refused; with --host 0.0.0.0 only if this is given.",
 )
 @click.option("--open/--no-open", "show", default=True, show_default=True, help="Open the page in a browser.")
 @plugin_option
@@ -121,13 +121,9 @@ def _family(host: str) -> socket.AddressFamily:
 def _serve(explorer: Explorer, sock: socket.socket, host: str, names: tuple[str, ...], show: bool) -> None:
     import torch
 
-    from crvnn_explorer.connections import server_of
-    from crvnn_explorer.guard import hosts_of
-    from crvnn_explorer.server import create_app
+    from crvnn_explorer.server import create_app, hosts_of, server_of
 
-    torch.set_num_threads(
-        1
-    )  # texts are short: more threads would gain little, and wait for each other on busy cores
+    torch.set_num_threads(1)  # texts are short: more threads would gain little, and wait on busy cores
     bound, port = sock.getsockname()[:2]
     local = ip_address(bound.partition("%")[0]).is_loopback
     address = page_address(host, port)

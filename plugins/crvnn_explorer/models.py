@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import threading
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -19,10 +18,8 @@ from crvnn_core.inference.inspection import Inspection, inspect, neighbours
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import load
-from crvnn_core.model.model import Model
 from crvnn_core.spec import PartSpec
 from crvnn_core.training.data import split_examples
-from crvnn_explorer.cache import Cache
 from crvnn_explorer.choices import choices, expect_offered
 from crvnn_explorer.request import Query
 
@@ -34,65 +31,48 @@ MOST_STEPS = 2 * MOST_TOKENS
 MOST_WHOLE = MOST_STEPS
 _SAMPLE, _SHORT = 300, 24  # examples that are read to find some to show, and their tokens at most
 _LONG_ENOUGH = 7  # tokens: shorter examples are shown last, since they have little structure
-_KEPT = 24  # models with exchanged parts, and inspections
-_KEPT_NUMBERS = 1_000_000  # of all inspections together: about 32 MB
+_KEPT = 12  # models with exchanged parts, and inspections, which take up to 5 MB each
 _FAINT = 0.005  # neighbours of less weight are not shown
 
 
 @define(eq=False)
 class Explorer:
-    """Trained models by the name under which the user gave them. One query at a time: see ``twin``."""
+    """Trained models by the name under which the user gave them. Several threads may use it."""
 
     runs: dict[str, Trained]
     catalog: Catalog
-    _inspections: Cache[Query, Inspection] = field(
-        factory=lambda: Cache(_KEPT, _KEPT_NUMBERS, _numbers), kw_only=True
-    )
-    _examples: dict[str, list[dict[str, Any]]] = field(factory=dict, kw_only=True)
-    _exchanged: Cache[Any, Trained] = field(factory=lambda: Cache(_KEPT), init=False)
+    _examples: dict[str, list[dict[str, Any]]] = field(factory=dict, init=False)
     _description: dict[str, Any] | None = field(default=None, init=False)
-    _lock: threading.RLock = field(factory=threading.RLock, init=False)
+    #: ``_exchange`` and ``_inspect`` with the latest results kept.
+    _exchanged: Any = field(init=False)
+    _inspected: Any = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._exchanged = lru_cache(_KEPT)(self._exchange)
+        self._inspected = lru_cache(_KEPT)(self._inspect)
 
     @classmethod
     def load(cls, runs: Iterable[str], catalog: Catalog) -> Explorer:
         """The models in these run directories, or installed under these names."""
         return cls({run: load(run, catalog) for run in runs}, catalog)
 
-    def twin(self) -> Explorer:
-        """An explorer for another thread: with the same weights and results, but modules of its own.
-
-        What a module keeps in its attributes during a forward pass is thus no other thread's.
-        """
-        try:
-            runs = {
-                name: evolve(trained, model=_copied(trained.model)) for name, trained in self.runs.items()
-            }
-        except Exception:  # a plug-in's module that cannot be copied: then the lock makes threads wait
-            return self
-        return Explorer(runs, self.catalog, inspections=self._inspections, examples=self._examples)
-
     def describe(self) -> dict[str, Any]:
         """Everything that the page offers."""
-        with self._lock:
-            if self._description is None:
-                self._description = {
-                    "limit": MOST_TOKENS,
-                    "colours": RUNS,
-                    "models": [self._model(name, trained) for name, trained in self.runs.items()],
-                    "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
-                }
-            return self._description
+        if self._description is None:
+            self._description = {
+                "limit": MOST_TOKENS,
+                "colours": RUNS,
+                "models": [self._model(name, trained) for name, trained in self.runs.items()],
+                "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
+            }
+        return self._description
 
     def cost(self, query: Query) -> int:
-        """What a query is estimated to cost, as the square of its tokens; 0 if its answer is known.
+        """What a query is estimated to cost, as the square of its tokens; an error if its texts cannot be taken.
 
-        An error if its texts cannot be taken. Parts and settings are not looked at: to exchange them takes longer than
-        a small query.
+        Parts and settings are not looked at: to exchange them takes longer than a small query.
         """
-        if self._inspections.get(query) is not None:
-            return 0
-        with self._lock:
-            return sum(length**2 for length in _checked_lengths(self._find(query.model), query.texts))
+        return sum(length**2 for length in _checked_lengths(self._find(query.model), query.texts))
 
     def _model(self, name: str, trained: Trained) -> dict[str, Any]:
         model = trained.spec.model
@@ -115,20 +95,17 @@ class Explorer:
 
     def inspect(self, query: Query) -> dict[str, Any]:
         """The model's prediction, every step of its encoder, and what its task knows to be right; JSON-ready."""
-        with self._lock:
-            inspection = self._inspection(query)
-            gold = read_gold(self._model_for(query), _question(query.texts))
-        trees = [sequence.tree for sequence in inspection.sequences]
-        return {**inspection.plain(), "gold": gold.plain(trees)}
+        inspection: Inspection = self._inspected(query)
+        gold = read_gold(self._model_for(query), _question(query.texts))
+        return {**inspection.plain(), "gold": gold.plain([each.tree for each in inspection.sequences])}
 
     def neighbours(self, query: Query, sequence: int, step: int) -> dict[str, Any]:
         """The neighbours of each token before a step, as pairs (position, weight)."""
-        with self._lock:
-            inspected = self._inspection(query).sequences
-            if not 0 <= sequence < len(inspected) or not 0 <= step < len(inspected[sequence].exists):
-                raise InputError(f"there is no step {step} of sequence {sequence}")
-            exists = inspected[sequence].exists[step]
-            left, right = neighbours(self._model_for(query), exists, hard=query.hard)
+        inspected = self._inspected(query).sequences
+        if not 0 <= sequence < len(inspected) or not 0 <= step < len(inspected[sequence].exists):
+            raise InputError(f"there is no step {step} of sequence {sequence}")
+        exists = inspected[sequence].exists[step]
+        left, right = neighbours(self._model_for(query), exists, hard=query.hard)
         return {"left": [_strong(row) for row in left], "right": [_strong(row) for row in right]}
 
     def has_examples(self, name: str) -> bool:
@@ -138,10 +115,9 @@ class Explorer:
 
     def example(self, name: str, number: int) -> dict[str, Any]:
         """A short example of the task and its label; none where the task's data is not on this machine."""
-        with self._lock:
-            trained = self._find(name)
-            if name not in self._examples:
-                self._examples[name] = _examples(trained)
+        trained = self._find(name)
+        if name not in self._examples:
+            self._examples[name] = _examples(trained)
         found = self._examples[name]
         return found[number % len(found)] if found else {"texts": None, "label": None}
 
@@ -153,37 +129,18 @@ class Explorer:
         return self.runs[name]
 
     def _model_for(self, query: Query) -> Trained:
-        key = (query.model, query.parts, query.sets)
-        found = self._exchanged.get(key)
-        if found is not None:
-            return found
+        exchanged: Trained = self._exchanged(evolve(query, texts=(), hard=False))
+        return exchanged
+
+    def _exchange(self, query: Query) -> Trained:
         trained, parts = self._find(query.model), dict(query.parts)
         expect_offered(self.catalog, trained.spec.model, parts, query.settings)
-        return self._exchanged.keep(key, exchange_parts(trained, self.catalog, parts, query.sets))
+        return exchange_parts(trained, self.catalog, parts, query.sets)
 
-    def _inspection(self, query: Query) -> Inspection:
-        found = self._inspections.get(query)
-        if found is not None:
-            return found
+    def _inspect(self, query: Query) -> Inspection:
         trained = self._model_for(query)
         _expect_bounded(trained, query, max(_checked_lengths(trained, query.texts)))
-        found = inspect(trained, _question(query.texts), hard=query.hard)
-        return self._inspections.keep(query, found)
-
-
-def _copied(model: Model) -> Model:
-    """A model whose modules are copies; weights, vocabulary and data are shared."""
-    shared = (*model.parameters(), *model.buffers(), model.vocabulary, model.tree_source)
-    return copy.deepcopy(model, {id(each): each for each in shared})
-
-
-def _numbers(inspection: Inspection) -> int:
-    """How many numbers an inspection holds."""
-    return sum(
-        len(rows) * len(sequence.tokens)
-        for sequence in inspection.sequences
-        for rows in (sequence.exists, sequence.compose)
-    )
+        return inspect(trained, _question(query.texts), hard=query.hard)
 
 
 def _settings(part: PartSpec) -> dict[str, Any]:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crvnn_core import CrvnnError
 from crvnn_core.display.palette import css_variables
-from crvnn_explorer.guard import LOOPBACK, Guard, Hosts, refusal
-from crvnn_explorer.lanes import SMALL_COST, BusyError, Lanes, OverrunError
 from crvnn_explorer.models import Explorer
 from crvnn_explorer.request import Query, read_json, whole_number
+from crvnn_explorer.workers import SMALL_COST, BusyError, Workers
 
 STATIC = Path(__file__).parent / "static"
 #: Bytes of a request at most.
@@ -32,14 +37,79 @@ MOST_BYTES = 64 * 1024
 MOST_SECONDS = 20
 #: Seconds at most until it is answered, with those in which it waits for others.
 MOST_ANSWERING = 60
+#: Connections at once; uvicorn answers others with 503.
+MOST_CONNECTIONS = 128
+LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
 
 
-def create_app(explorer: Explorer, hosts: Hosts = LOOPBACK) -> Starlette:
+def hosts_of(host: str, bound: str, more: Iterable[str] = ()) -> list[str]:
+    """The names under which a server is reached: a page elsewhere may give its own name the address of this machine.
+
+    On all addresses of the machine that is any name, unless the user says which.
+
+    :param host: as the user gave it.
+    :param bound: the address that it became.
+    :param more: names that the user allows besides.
+    """
+    if ip_address(bound.partition("%")[0]).is_unspecified:
+        return [*LOOPBACK, socket.gethostname(), *more] if more else ["*"]
+    return [*LOOPBACK, host, f"[{host}]", *more]
+
+
+def server_of(app: ASGIApp) -> uvicorn.Server:
+    """A server. It logs nothing: whoever sends malformed requests fills no terminal, and ``_answered`` prints bugs."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            ws="none",
+            lifespan="on",
+            log_level="critical",
+            access_log=False,
+            proxy_headers=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=1,
+        )
+    )
+
+
+class SameOrigin:
+    """Middleware that refuses what pages of other origins ask for, and adds headers to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        app = self.app
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            origin = headers.get("origin")
+            if origin is not None and origin.partition("://")[2] != headers.get("host"):
+                app = refusal(f"pages of {origin} may not ask here", 403)
+        await app(scope, receive, send_with_headers)
+
+
+def create_app(explorer: Explorer, hosts: Iterable[str] = LOOPBACK) -> Starlette:
     """The page and what it asks for.
 
     :param hosts: by which the server may be addressed.
     """
-    lanes = Lanes(explorer)
+    workers = Workers()
 
     async def page(request: Request) -> Response:
         return FileResponse(STATIC / "index.html")
@@ -48,7 +118,7 @@ def create_app(explorer: Explorer, hosts: Hosts = LOOPBACK) -> Starlette:
         return Response(css_variables(), media_type="text/css")
 
     async def models(request: Request) -> Response:
-        return await _answered(request, lanes, Explorer.describe)
+        return await _answered(request, workers, explorer.describe)
 
     async def example(request: Request) -> Response:
         name, number = request.query_params.get("model", ""), request.query_params.get("number", "0")
@@ -56,27 +126,28 @@ def create_app(explorer: Explorer, hosts: Hosts = LOOPBACK) -> Starlette:
             return refusal("the number of an example is a whole number", 400)
         return await _answered(
             request,
-            lanes,
-            lambda explorer: explorer.example(name, int(number)),
-            lambda explorer: 0 if explorer.has_examples(name) else SMALL_COST + 1,
+            workers,
+            lambda: explorer.example(name, int(number)),
+            lambda: 0 if explorer.has_examples(name) else SMALL_COST + 1,
         )
 
     async def inspect(request: Request) -> Response:
-        return await _asked(request, lanes, lambda explorer, query, _: explorer.inspect(query))
+        return await _asked(request, workers, explorer, lambda query, _: explorer.inspect(query))
 
     async def neighbours(request: Request) -> Response:
         return await _asked(
             request,
-            lanes,
-            lambda explorer, query, data: explorer.neighbours(
+            workers,
+            explorer,
+            lambda query, data: explorer.neighbours(
                 query, whole_number(data, "sequence"), whole_number(data, "step")
             ),
         )
 
     @contextlib.asynccontextmanager
     async def working(app: Starlette) -> AsyncIterator[None]:
-        with lanes:
-            yield
+        yield
+        workers.close()
 
     routes = [
         Route("/", page),
@@ -87,13 +158,18 @@ def create_app(explorer: Explorer, hosts: Hosts = LOOPBACK) -> Starlette:
         Route("/static/palette.css", palette),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, hosts=hosts)], lifespan=working)
+    middleware = [
+        Middleware(SameOrigin),
+        Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+    ]
+    return Starlette(routes=routes, middleware=middleware, lifespan=working)
 
 
 async def _asked(
     request: Request,
-    lanes: Lanes,
-    answer: Callable[[Explorer, Query, Mapping[str, Any]], dict[str, Any]],
+    workers: Workers,
+    explorer: Explorer,
+    answer: Callable[[Query, Mapping[str, Any]], dict[str, Any]],
 ) -> Response:
     """Read the question in a request, and answer it."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -115,9 +191,9 @@ async def _asked(
 
     return await _answered(
         request,
-        lanes,
-        lambda explorer: answer(explorer, *question()),
-        lambda explorer: explorer.cost(question()[0]),
+        workers,
+        lambda: answer(*question()),
+        lambda: explorer.cost(question()[0]),
     )
 
 
@@ -136,12 +212,12 @@ async def _body(request: Request) -> bytes | None:
 
 async def _answered(
     request: Request,
-    lanes: Lanes,
-    work: Callable[[Explorer], dict[str, Any]],
-    cost: Callable[[Explorer], int] = lambda _: 0,
+    workers: Workers,
+    work: Callable[[], dict[str, Any]],
+    cost: Callable[[], int] = lambda: 0,
 ) -> Response:
-    """The result of some work as JSON, and errors likewise; if the client goes away, the work ends."""
-    answer = asyncio.ensure_future(lanes.run(lambda explorer: _json(work(explorer)), cost))
+    """The result of some work as JSON, and errors likewise; if the client goes away, it is not begun."""
+    answer = asyncio.ensure_future(workers.run(lambda: _json(work()), cost))
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         done, _ = await asyncio.wait(
@@ -151,13 +227,11 @@ async def _answered(
             return Response(await answer, media_type="application/json")
         if gone in done:
             return _unread()
-        return _later(f"it has not been answered within {MOST_ANSWERING} seconds", 1)
+        return _later(f"it has not been answered within {MOST_ANSWERING} seconds")
     except CrvnnError as error:
         return refusal(str(error).replace("--set model.", ""), 400)
-    except BusyError as error:
-        return _later("too many questions wait to be answered", error.seconds)
-    except OverrunError:
-        return _later("this takes too long here: try a shorter text, or settings with fewer steps", 1)
+    except BusyError:
+        return _later("too many long texts wait for their answers")
     except Exception:  # a bug, of ours or of a plug-in: the page says so and stays
         traceback.print_exc(file=sys.stderr)
         return refusal("something went wrong in crvnn itself; its terminal shows the traceback", 500)
@@ -181,5 +255,10 @@ def _unread() -> Response:
     return Response(status_code=499)
 
 
-def _later(message: str, seconds: int) -> Response:
-    return refusal(f"{message}; try again later", 503, {"Retry-After": str(seconds)})
+def _later(message: str) -> Response:
+    return refusal(f"{message}; try again later", 503, {"Retry-After": "5"})
+
+
+def refusal(message: str, status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """An error that the page shows."""
+    return JSONResponse({"error": message}, status, headers)

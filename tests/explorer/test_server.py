@@ -4,6 +4,8 @@ import json
 import socket
 import threading
 
+import pytest
+
 from crvnn_core.display.palette import css_variables
 from crvnn_core.inference.inspection import inspect
 from crvnn_core.inference.trained import load
@@ -11,6 +13,7 @@ from crvnn_explorer import server
 from crvnn_explorer.models import MOST_TOKENS
 from crvnn_explorer.request import Query
 from crvnn_explorer.server import MOST_BYTES, STATIC
+from malformed_requests import MALFORMED, damaged, send
 
 
 def test_the_page_and_its_files_are_served_and_may_load_nothing_else(ask):
@@ -206,13 +209,50 @@ def test_concurrent_requests_get_their_own_answers(ask, letters):
 
 
 def test_caches_of_models_and_answers_are_bounded(explorer, letters):
-    for number in range(40):
+    for number in range(20):
         settings = {"halting": {"epsilon": number / 100}}
         explorer.inspect(Query.read({"model": letters, "texts": ["a b"], "settings": settings}))
-    assert len(explorer._exchanged) == len(explorer._inspections) == 24
+    for cache in (explorer._exchanged, explorer._inspected):
+        assert cache.cache_info().currsize == cache.cache_info().maxsize == 12
 
 
 def test_exploring_does_not_change_the_models(letters_run, explorer, small_catalog):
     """A run predicts the same after exploring as loaded anew."""
     fresh = load(letters_run, small_catalog).predict(["c d a"])[0]
     assert explorer.runs[str(letters_run)].predict(["c d a"])[0].probabilities == fresh.probabilities
+
+
+def test_malformed_requests_leave_the_server_up_and_its_terminal_empty(port, ask, capfd):
+    for request in damaged(4 * len(MALFORMED)):
+        send(port, request)
+    assert ask("/api/models")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "192.168.1.7", ""]
+)
+def test_on_loopback_other_names_are_refused(ask, host):
+    """A name that a page elsewhere has pointed at this machine."""
+    assert ask("/api/models", headers={"Host": host or " "})[0] == 400
+
+
+@pytest.mark.parametrize("host", ["localhost:80", "LOCALHOST", "[::1]:8000", "127.0.0.1"])
+def test_on_loopback_its_own_names_are_answered(ask, host):
+    assert ask("/api/models", host=host)[0] == 200
+
+
+def test_names_that_the_user_gives_are_answered_and_on_all_addresses_all_without_any():
+    assert "models.example" in server.hosts_of("models.example", "127.0.0.1")
+    assert "proxy.example" in server.hosts_of("127.0.0.1", "127.0.0.1", ["proxy.example"])
+    assert "[fe80::1]" in server.hosts_of("fe80::1", "fe80::1%eth0")
+    assert server.hosts_of("0.0.0.0", "0.0.0.0") == ["*"]
+    assert "*" not in server.hosts_of("0.0.0.0", "0.0.0.0", ["machine.example"])
+
+
+def test_requests_of_other_origins_are_refused(ask, port, letters):
+    question = {"model": letters, "texts": ["a"]}
+    for origin in ("http://evil.example", "null", "", f"http://127.0.0.1:{port + 1}"):
+        assert ask("/api/inspect", question, {"Origin": origin})[0] == 403
+    assert ask("/api/inspect", question, {"Origin": f"http://127.0.0.1:{port}"})[0] == 200
+    assert ask("/api/inspect", json.dumps(question), {"Content-Type": "text/plain"})[0] == 415

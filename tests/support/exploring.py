@@ -6,15 +6,12 @@ import threading
 from contextlib import contextmanager
 
 from crvnn_explorer import command
-from crvnn_explorer.guard import LOOPBACK
-from crvnn_explorer.server import create_app
+from crvnn_explorer.server import LOOPBACK, create_app, server_of
 
 
 @contextmanager
 def serving(explorer, hosts=LOOPBACK):
     """The explorer at a free port of this machine, until the end of the block."""
-    from crvnn_explorer.connections import server_of
-
     sock = command.listening("127.0.0.1", 0)
     server = server_of(create_app(explorer, hosts))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})

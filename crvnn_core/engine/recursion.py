@@ -12,6 +12,7 @@ from crvnn_core.annotations import CountOrZero, Range, Weight, check_ranges
 from crvnn_core.engine.checkpointing import checkpointed
 from crvnn_core.engine.checks import checked_halting, checked_lengths, expect_neighbourhood, expect_shape
 from crvnn_core.engine.hard import encode_along, encode_hard, encode_sampled
+from crvnn_core.engine.mirror import mirrored_gaps, mirrored_tokens
 from crvnn_core.engine.neighbourhoods import CachedNeighbourhood, adjacent, nearest_present
 from crvnn_core.engine.operations.blend import blend
 from crvnn_core.engine.operations.transition import transition
@@ -47,6 +48,8 @@ class Recursion(Encoder):
     """Composes neighbours step by step, softly and in parallel, until one node is left of each sequence.
 
     :param boundaries: put trainable START and END vectors around every sequence.
+    :param mirrored: read every sequence from its last token: a parent takes the place of its left child, not of its
+        right one. Trees and traces are those of the sequence as it was given.
     :param halt_penalty: weight of the penalty on what still exists beside the last token; 0 switches it off.
     :param penalise: charge it to ``all`` sequences, or only to those ``unhalted`` when their steps ran out.
     :param max_steps: take at most this many steps; 0 for no such limit.
@@ -73,6 +76,7 @@ class Recursion(Encoder):
         cell: Cell,
         halting: Halting,
         boundaries: bool = True,
+        mirrored: bool = False,
         halt_penalty: Weight = 0.01,
         penalise: Literal["all", "unhalted"] = "all",
         max_steps: CountOrZero = 0,
@@ -85,6 +89,7 @@ class Recursion(Encoder):
         super().__init__(width)
         self.retriever, self.scorer, self.decision = retriever, scorer, decision
         self.cell, self.halting = cell, halting
+        self.mirrored = mirrored
         self.halt_penalty, self.penalise = halt_penalty, penalise
         self.max_steps, self.extra_steps = max_steps, extra_steps
         self.shortcuts, self.drop, self.skip, self.checkpoint = shortcuts, drop, skip, checkpoint
@@ -104,12 +109,26 @@ class Recursion(Encoder):
             return uncompiled()(self, inputs, mask, trace=trace, hard=hard, levels=levels)
         with fixed_weights():
             if levels is not None:
-                return encode_along(self, inputs, mask, levels, trace)
-            return encode_hard(self, inputs, mask, trace) if hard else self.encode(inputs, mask, trace)
+                encoding = encode_along(self, inputs, mask, self.turned(levels, mask), trace)
+            elif hard:
+                encoding = encode_hard(self, inputs, mask, trace)
+            else:
+                encoding = self.encode(inputs, mask, trace)
+        if (found := encoding.trace) is not None:
+            found.compose, found.exists = self.turned(found.compose, mask), self.turned(found.exists, mask)
+        return encoding
 
     def sample(self, inputs: Tensor, mask: Tensor, noise: float, cohesion: Tensor | None = None) -> Encoding:
         with fixed_weights():
-            return encode_sampled(self, inputs, mask, noise, cohesion)
+            limits = None if cohesion is None else self.turned(cohesion, mask)
+            encoding = encode_sampled(self, inputs, mask, noise, limits)
+        assert encoding.levels is not None
+        encoding.levels = self.turned(encoding.levels, mask)
+        return encoding
+
+    def turned(self, values: Tensor, mask: Tensor) -> Tensor:
+        """Values of tokens [..., B, n] in the direction of the recursion, or back: of the gap behind each token."""
+        return mirrored_gaps(values, mask) if self.mirrored and values.shape[-2:] == mask.shape else values
 
     def traceable(self, *, hard: bool = False, depth: int | None = None) -> TraceableRecursion:
         if hard and depth is not None:
@@ -228,6 +247,7 @@ class Recursion(Encoder):
         if autocasting(inputs.device.type):
             inputs = at_least_float32(inputs)  # nodes change in many small steps
         inputs = inputs.masked_fill(~mask.unsqueeze(-1), 0)  # values under padding cannot matter
+        inputs = mirrored_tokens(inputs, mask) if self.mirrored else inputs
         count = mask.sum(1, keepdim=True)  # [B, 1]
         inputs = self._with_boundaries(inputs, count)
         place = torch.arange(inputs.shape[1], device=inputs.device) - self._edge  # 0 at the first token

@@ -37,7 +37,8 @@ def test_what_is_quick_is_not_named(capsys, monkeypatch):
 #: ``crvnn`` that names what it waits for at once, and does not wait long for it after a signal.
 IMPATIENT = """
 import sys
-from crvnn_core.training.processes import devices, signals
+from crvnn_core import signals
+from crvnn_core.training.processes import devices
 devices._STARTING, signals.GRACE = 0.1, 0.2
 from crvnn_core.cli import main
 main(prog_name="crvnn")

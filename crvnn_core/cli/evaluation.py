@@ -81,7 +81,7 @@ def eval_command(
       crvnn eval listops --hard
     """
     from crvnn_core.inference.trained import load_seeds
-    from crvnn_core.runs.evaluation_tables import check_suffix, write_tables
+    from crvnn_core.runs.results import check_suffix, write_tables
 
     expect_one_source(data, split)
     if out is not None:

@@ -156,7 +156,9 @@ def predict_command(
     """
     from attrs import evolve
 
-    from crvnn_core.inference.prediction_files import predict_rows, record, write_predictions
+    from crvnn_core.inference.prediction_files import record, write_predictions
+    from crvnn_core.inference.texts import as_text
+    from crvnn_core.interfaces import Example
 
     texts, file = expect_texts(texts, file, lines=lines, skip=skip)
     if as_json and (form is not None or out is not None):
@@ -171,7 +173,10 @@ def predict_command(
             parses = _parse(run, trained, rows, hard, done)
             predictions = [each.prediction for each in parses]
         else:
-            predictions = predict_rows(trained, rows, done, hard=hard)
+            answers = trained.predict([Example(row.sequences, 0) for row in rows], done, hard=hard)
+            predictions = [
+                evolve(answer, text=as_text(row.texts)) for answer, row in zip(answers, rows, strict=True)
+            ]
     if as_json:
         found = [record(row, answer) for row, answer in zip(rows, predictions, strict=True)]
         detailed = [each.plain() for each in parses] or [{}] * len(found)
@@ -280,7 +285,7 @@ def read_inputs(
     rows = [
         InputRow(
             texts=(text,) if isinstance(text, str) else text,
-            sequences=trained.question(text, number).sequences,
+            sequences=trained.example(text, number).sequences,
         )
         for number, text in enumerate(examples)
     ]
@@ -339,7 +344,7 @@ def _unknown(answer: Prediction) -> str:
 
 def _show(answer: Prediction, gold: str, parse: Parse | None) -> None:
     """A line about a text: its label, its probability, whether it is correct; and its tree, if asked for."""
-    from crvnn_core.inference.gold import verdict
+    from crvnn_core.inference.parsing import verdict
 
     texts = (answer.text,) if isinstance(answer.text, str) else answer.text
     text = "  |  ".join(visible(each, spaces=True) for each in texts)

@@ -7,7 +7,6 @@ import json
 import math
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ import click
 
 from crvnn_core.display.progress import counting as counting  # for commands
 from crvnn_core.display.tables import print_table as print_table  # for commands
+from crvnn_core.signals import TerminatedError, raising_on_sigterm
 
 if TYPE_CHECKING:
     from crvnn_core.errors import PluginError
@@ -201,10 +201,6 @@ def print_results(results: Mapping[str, Result]) -> None:
     print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
 
 
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM was received: handled as Ctrl-C is, so that temporary files are removed."""
-
-
 @contextlib.contextmanager
 def ending_in_order() -> Iterator[None]:
     """Within this context Ctrl-C and SIGTERM end the program with a message, and exit code 130 or 143.
@@ -213,7 +209,7 @@ def ending_in_order() -> Iterator[None]:
     so.
     """
     try:
-        with _raising():
+        with raising_on_sigterm():
             yield
     except TerminatedError:
         click.echo("crvnn: ended by SIGTERM", err=True)
@@ -221,20 +217,3 @@ def ending_in_order() -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("\ncrvnn: interrupted", err=True)
         raise SystemExit(128 + signal.SIGINT) from None
-
-
-@contextlib.contextmanager
-def _raising() -> Iterator[None]:
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-
-    def terminate(number: int, frame: object) -> None:
-        raise TerminatedError
-
-    signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -162,7 +162,7 @@ def _show(found: RunOutcomes, task: Task) -> None:
             f"\nThe run keeps {', '.join(path.name for path in files)}, which it needs, in {run / 'plugins'}."
         )
     options = f"{plugin_options(files)} " if files else ""
-    click.echo(f"\nAsk it: crvnn {options}predict {found.directory} {_sample_texts(task)}")
+    click.echo(f"\nTry it: crvnn {options}predict {found.directory} {_sample_texts(task)}")
 
 
 def _sample_texts(task: Task) -> str:

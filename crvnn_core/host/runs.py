@@ -149,19 +149,15 @@ def _cache() -> Path:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """A block that one process at a time is in; others wait. Without ``fcntl`` (Windows) nothing is locked."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
+    """A block that one process at a time is in; others wait."""
+    from filelock import FileLock
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        held = FileLock(path).acquire()
     except OSError as error:
         raise CrvnnError(f"{path.parent} cannot be used: {error}") from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with held:
         yield
 
 

@@ -14,7 +14,7 @@ from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoding
 from crvnn_core.trees import Tree, trees_of
-from crvnn_core.trees.conflicts import conflicts_told
+from crvnn_core.trees.extraction import conflicts_told
 from crvnn_core.views import make_frame
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def inspect(trained: Trained, text: Text, *, hard: bool = False, weights: bool =
     :param weights: keep the weights of neighbours as well, two [n, n] matrices a step, where the encoder has them.
     """
     trained.expect_hard_inference(hard)
-    sequences = trained.question(text).sequences
-    output = trained.model.ask(*([tokens] for tokens in sequences), trace=True, hard=hard)
+    sequences = trained.example(text).sequences
+    output = trained.model.predict(*([tokens] for tokens in sequences), trace=True, hard=hard)
     chances = output.logits[0].float().softmax(-1).tolist()
     inspected = tuple(
         _sequence(trained, tokens, encoding, hard, weights)

@@ -1,4 +1,4 @@
-"""Trees of a user's texts: parsed by a trained model, and written to files."""
+"""Trees of a user's texts, parsed by a trained model and written to files, and what is known to be right about them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from attrs import frozen
 
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
-from crvnn_core.inference.gold import agreement, read_gold, verdict
 from crvnn_core.inference.predictions import Prediction
 from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import Trained
-from crvnn_core.interfaces import Example
-from crvnn_core.trees.conflicts import conflicts_told
+from crvnn_core.interfaces import Example, Task
+from crvnn_core.trees.extraction import conflicts_told
 from crvnn_core.trees.formats import ONE_LINE
+from crvnn_core.trees.scoring import Sentence, gold_sentences, nontrivial_spans
 from crvnn_core.trees.tree import Tree
 
 #: The most tokens of a text that ``parse`` takes: longer trees take minutes and cannot be read.
@@ -105,7 +105,7 @@ def parse(
     :param hard: hard inference: binary decisions, composition along one tree.
     :param done: is called with the number of texts after each batch.
     """
-    examples = [trained.question(text, number) for number, text in enumerate(texts)]
+    examples = [trained.example(text, number) for number, text in enumerate(texts)]
     for number, example in enumerate(examples, 1):
         longest = max(map(len, example.sequences))
         if longest > MOST_TOKENS:
@@ -143,3 +143,55 @@ def write_parses(parses: Sequence[Parse], path: Path, form: str) -> list[Path]:
     for file, text in files.items():
         write_atomically(file, f"{text}\n")
     return list(files)
+
+
+@frozen
+class Gold:
+    """The gold label of one input, and the gold tree of each of its sequences; ``None`` where the task has none."""
+
+    label: str | None
+    sentences: tuple[Sentence | None, ...]
+
+    def plain(self, trees: Sequence[Tree | None]) -> dict[str, Any]:
+        """As JSON-ready data, with what ``agreement`` says of a model's trees."""
+        return {
+            "label": self.label,
+            "trees": [None if sentence is None else sentence.gold.plain() for sentence in self.sentences],
+            "agreement": [agreement(*each) for each in zip(trees, self.sentences, strict=True)],
+        }
+
+
+def read_gold(trained: Trained, text: Text | Example) -> Gold:
+    """The gold label and trees of a text, or a pair of texts, as ``Task.gold_label`` and ``Task.gold`` give them."""
+    example = trained.example(text)
+    return Gold(gold_label(trained.task, example.sequences), gold_sentences(trained.task, example))
+
+
+def gold_label(task: Task, sequences: tuple[tuple[str, ...], ...]) -> str | None:
+    """The name of the class that ``Task.gold_label`` gives, if it gives one."""
+    label = task.gold_label(sequences)
+    return None if label is None else str(task.classes[label])
+
+
+def verdict(label: str, gold: str | None) -> str:
+    """Whether a predicted label is the true one, in words; empty if the true one is not known."""
+    if not gold:
+        return ""
+    return "correct" if label == gold else f"wrong, true label {gold}"
+
+
+def agreement(tree: Tree | None, sentence: Sentence | None) -> str:
+    """How many constituents of the gold tree a tree has; the whole input, which every tree has, is not counted.
+
+    :return: a sentence, empty where there is nothing to compare.
+    """
+    if tree is None or sentence is None or sentence.too_short or sentence.gold.tokens != tree.tokens:
+        return ""
+    found, gold = nontrivial_spans(tree), nontrivial_spans(sentence.gold)
+    if found == gold:
+        return "This is the gold tree."
+    text = f"Gold constituents: {len(found & gold)} of {len(gold)}"
+    own = (sentence.constituents or frozenset()) - {(0, len(tree.tokens))}
+    if own:
+        text += f"; those bracketed in the input: {len(found & own)} of {len(own)}"
+    return f"{text}."

@@ -13,7 +13,7 @@ from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.slots import EXCHANGEABLE, SLOT_BY_NAME
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoder, Scheduled
-from crvnn_core.runs.directory import Lexicon
+from crvnn_core.runs.directory import SavedVocabulary
 from crvnn_core.spec import RunSpec, spec_dict
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import Layer, overrides
@@ -37,8 +37,10 @@ def exchange_parts(
     if spec == trained.spec:
         return trained
     old = trained.model
-    lexicon = Lexicon((), tuple(trained.task.classes), old.embed.weight.shape[1])  # only the encoder is kept
-    model = assemble(spec, catalog, lexicon).model
+    saved = SavedVocabulary(
+        (), tuple(trained.task.classes), old.embed.weight.shape[1]
+    )  # only the encoder is kept
+    model = assemble(spec, catalog, saved).model
     model.vocabulary, model.embed, model.tree_source = old.vocabulary, old.embed, old.tree_source
     model.project, model.head = old.project, old.head
     model.to(old.embed.weight.device)

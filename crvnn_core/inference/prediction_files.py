@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,9 @@ from attrs import evolve
 from crvnn_core.display.tables import write_csv
 from crvnn_core.errors import InputError
 from crvnn_core.files import replacing
-from crvnn_core.inference.gold import gold_label
+from crvnn_core.inference.parsing import gold_label
 from crvnn_core.inference.predictions import Prediction
-from crvnn_core.inference.texts import as_text
-from crvnn_core.inference.trained import Trained
-from crvnn_core.interfaces import Example, InputRow, Task
+from crvnn_core.interfaces import InputRow, Task
 
 #: Suffixes of files that predictions are written to.
 SUFFIXES = (".csv", ".jsonl")
@@ -81,23 +79,6 @@ def well_formed(rows: Sequence[InputRow], name: str, *, skip: bool = False) -> t
 def with_gold_labels(rows: Sequence[InputRow], task: Task) -> list[InputRow]:
     """Well-formed rows with their true labels: those of the file, else what the task computes, if it can."""
     return [row if row.gold else evolve(row, gold=gold_label(task, row.sequences) or "") for row in rows]
-
-
-def predict_rows(
-    trained: Trained,
-    rows: Sequence[InputRow],
-    done: Callable[[int], None] | None = None,
-    *,
-    hard: bool = False,
-) -> list[Prediction]:
-    """The prediction for each row.
-
-    :param rows: well-formed ones.
-    :param done: called after each batch with the number of its rows.
-    :param hard: hard inference: binary decisions, composition along one tree.
-    """
-    answers = trained.predict([Example(row.sequences, 0) for row in rows], done, hard=hard)
-    return [evolve(answer, text=as_text(row.texts)) for row, answer in zip(rows, answers, strict=True)]
 
 
 def record(row: InputRow, answer: Prediction) -> dict[str, Any]:

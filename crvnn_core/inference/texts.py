@@ -38,7 +38,7 @@ def listed(texts: Iterable[T], what: str) -> list[T]:
     return list(texts)
 
 
-def question(text: Text | Example, task: Task, number: int = 0) -> Example:
+def as_example(text: Text | Example, task: Task, number: int = 0) -> Example:
     """A text, or a pair of texts, as an example whose label means nothing; an example as it is.
 
     :param number: of the text among those of the user, from 0, for error messages.
@@ -76,7 +76,7 @@ def labelled(texts: Sequence[Any], labels: Iterable[Any], task: Task) -> list[Ex
             known = f"{nearest(label, numbers)} There are {', '.join(numbers)}."
             raise InputError(f"no class is called '{label}'.{known}")
     pairs = enumerate(zip(texts, given, strict=True))
-    return [evolve(question(text, task, place), label=numbers[label]) for place, (text, label) in pairs]
+    return [evolve(as_example(text, task, place), label=numbers[label]) for place, (text, label) in pairs]
 
 
 def _other_kind(text: Text, task: Task, number: int) -> InputError:

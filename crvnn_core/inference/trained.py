@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from torch import Tensor
 
 from crvnn_core.display.progress import shown
@@ -20,7 +20,7 @@ from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.runs import find_run, naming_missing_files
 from crvnn_core.inference.predictions import Prediction, Predictions
-from crvnn_core.inference.texts import Text, as_text, labelled, listed, question, tokenized
+from crvnn_core.inference.texts import Text, as_example, as_text, labelled, listed, tokenized
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.model.model import Model, expect_hard_inference
 from crvnn_core.runs.directory import RunDirectory, identity, keep_plugin_files, kept_plugin_files
@@ -32,11 +32,16 @@ from crvnn_core.spec.layers import override
 from crvnn_core.spec.layers import read_toml as read_layers
 from crvnn_core.spec.resolve import resolve
 from crvnn_core.training import checkpoint
-from crvnn_core.training.data import checked, split_examples
+from crvnn_core.training.data import TOKEN_BUDGET, checked, grouped, split_examples
 from crvnn_core.training.evaluation import evaluate
-from crvnn_core.training.memory import TOKEN_BUDGET, grouped
-from crvnn_core.training.run import environment, lexicon, read_results, write_results
-from crvnn_core.training.weights import expect_fit, load_best_weights
+from crvnn_core.training.run import (
+    environment,
+    expect_fit,
+    load_best_weights,
+    read_results,
+    vocabulary_of,
+    write_results,
+)
 from crvnn_core.trees import Tree, trees_of
 from crvnn_core.trees.extraction import Extraction
 
@@ -111,14 +116,23 @@ class Trained:
         :param batch_size: texts of a forward pass; by default as many as have 2,048 tokens together.
         :param progress: show how many texts are done.
         """
+        self.expect_hard_inference(hard)
         texts = listed(texts, "predict")
-        questions = [self.question(text, number) for number, text in enumerate(texts)]
+        examples = [self.example(text, number) for number, text in enumerate(texts)]
+        found: dict[int, Prediction] = {}
         with shown(progress, len(texts), "predicting", done) as count:
-            found = dict(self._predictions(questions, count, hard=hard, batch_size=batch_size))
-        return Predictions(
-            found[i] if isinstance(text, Example) else evolve(found[i], text=text)
-            for i, text in enumerate(texts)
-        )
+            for group in grouped(examples, batch_size):
+                columns = list(zip(*(examples[i].sequences for i in group), strict=True))
+                output = self.model.predict(*columns, trace=True, hard=hard)
+                extract = partial(trees_of, extraction=self.extraction)
+                trees = zip(
+                    *map(extract, output.encodings, columns), strict=True
+                )  # those of an example together
+                chances = output.logits.float().softmax(-1).tolist()
+                for i, *facts in zip(group, chances, trees, strict=True):
+                    found[i] = self._prediction(texts[i], examples[i], *facts)
+                count(len(group))
+        return Predictions(found[i] for i in range(len(texts)))
 
     def probabilities(
         self,
@@ -133,13 +147,11 @@ class Trained:
         The parameters are those of ``predict``.
         """
         self.expect_hard_inference(hard)
-        questions = [
-            self.question(text, number) for number, text in enumerate(listed(texts, "probabilities"))
-        ]
-        found = torch.zeros(len(questions), len(self.task.classes))
-        for group in _batches(questions, batch_size, "predicting", progress):
-            columns = zip(*(questions[i].sequences for i in group), strict=True)
-            found[group] = self.model.ask(*columns, hard=hard).logits.float().softmax(-1).cpu()
+        examples = [self.example(text, number) for number, text in enumerate(listed(texts, "probabilities"))]
+        found = torch.zeros(len(examples), len(self.task.classes))
+        for group in _batches(examples, batch_size, "predicting", progress):
+            columns = zip(*(examples[i].sequences for i in group), strict=True)
+            found[group] = self.model.predict(*columns, hard=hard).logits.float().softmax(-1).cpu()
         return found
 
     def encode(
@@ -213,8 +225,7 @@ class Trained:
         :param done: called after each batch with the number of its examples.
         :param hard: hard inference: binary decisions, composition along one tree.
         """
-        found = {i: self.whole_trees(answer) for i, answer in self._predictions(examples, done, hard=hard)}
-        return [found[i] for i in range(len(examples))]
+        return [self.whole_trees(answer) for answer in self.predict(examples, done, hard=hard)]
 
     def unknown(self, tokens: Sequence[str]) -> frozenset[int]:
         """The positions of tokens that the model has no vector for."""
@@ -225,27 +236,12 @@ class Trained:
         if hard:
             expect_hard_inference(self.model.encoder, self.spec.model.encoder.name)
 
-    def question(self, text: Text | Example, number: int = 0) -> Example:
+    def example(self, text: Text | Example, number: int = 0) -> Example:
         """A text, or a pair of texts, as an example whose label means nothing; an example as it is.
 
         :param number: of the text among those of the user, from 0, for error messages.
         """
-        return question(text, self.task, number)
-
-    def _predictions(
-        self,
-        examples: Sequence[Example],
-        done: Callable[[int], None] | None = None,
-        *,
-        hard: bool,
-        batch_size: int | None = None,
-    ) -> Iterator[tuple[int, Prediction]]:
-        """The index and the prediction of each example, batch by batch."""
-        self.expect_hard_inference(hard)
-        for group in grouped(examples, batch_size):
-            yield from zip(group, self._batch([examples[i] for i in group], hard), strict=True)
-            if done is not None:
-                done(len(group))
+        return as_example(text, self.task, number)
 
     def whole_trees(self, answer: Prediction) -> tuple[Tree, ...]:
         """The trees of a prediction; an error if there is a sequence without one."""
@@ -254,16 +250,12 @@ class Trained:
             raise CrvnnError(f"the encoder '{self.spec.model.encoder.name}' composes along no tree")
         return trees
 
-    def _batch(self, examples: Sequence[Example], hard: bool) -> list[Prediction]:
-        columns = list(zip(*(example.sequences for example in examples), strict=True))
-        output = self.model.ask(*columns, trace=True, hard=hard)
-        extract = partial(trees_of, extraction=self.extraction)
-        trees = zip(*map(extract, output.encodings, columns), strict=True)  # those of an example together
-        chances = output.logits.float().softmax(-1).tolist()
-        return [self._prediction(*each) for each in zip(examples, chances, trees, strict=True)]
-
     def _prediction(
-        self, example: Example, chances: Sequence[float], trees: tuple[Tree | None, ...]
+        self,
+        text: Text | Example,
+        example: Example,
+        chances: Sequence[float],
+        trees: tuple[Tree | None, ...],
     ) -> Prediction:
         by_class = dict(zip(self.task.classes, chances, strict=True))
         known = self.model.vocabulary
@@ -271,7 +263,9 @@ class Trained:
             label=max(by_class, key=by_class.__getitem__),
             probabilities=by_class,
             trees=trees,
-            text=as_text([" ".join(tokens) for tokens in example.sequences]),
+            text=as_text([" ".join(tokens) for tokens in example.sequences])
+            if isinstance(text, Example)
+            else text,
             tokens=example.sequences,
             unknown=tuple(dict.fromkeys(t for tokens in example.sequences for t in tokens if t not in known)),
         )
@@ -317,9 +311,9 @@ def load_seeds(
 def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Trained:
     with naming_missing_files(directory, catalog):
         spec = _run_spec(directory, catalog, sets)
-    lexicon = directory.read_lexicon()
-    expect_fit(lambda: assemble(spec, catalog, lexicon).model, directory)
-    assembly = assemble(spec, catalog, lexicon)
+    saved = directory.read_vocabulary()
+    expect_fit(lambda: assemble(spec, catalog, saved).model, directory)
+    assembly = assemble(spec, catalog, saved)
     load_best_weights(assembly.model, directory)
     packages = sorted({offer.source.recorded for offer in assembly.offers.values()})
     results = read_results(directory)
@@ -356,10 +350,12 @@ def _save(trained: Trained, path: Path) -> None:
     if run.spec.exists() or run.seeds.exists():
         raise CrvnnError(f"{path} holds a run already; choose another directory")
     path.mkdir(parents=True, exist_ok=True)
-    run.write_json(run.lexicon, lexicon(trained.model, trained.task))
+    run.write_json(run.vocabulary, vocabulary_of(trained.model, trained.task))
     weights = {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()}
     spec = spec_dict(trained.spec) if before is None else read_toml(before.spec)
-    checkpoint.save(run.weights, {"model": weights, "identity": identity(run.read_json(run.lexicon), spec)})
+    checkpoint.save(
+        run.weights, {"model": weights, "identity": identity(run.read_json(run.vocabulary), spec)}
+    )
     if before is not None:
         keep_plugin_files(run, kept_plugin_files(before))
         for source, target in zip(_records(before), _records(run), strict=True):

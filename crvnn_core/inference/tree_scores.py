@@ -26,10 +26,9 @@ from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example
 from crvnn_core.model.model import Model
 from crvnn_core.runs.seeds import spread
-from crvnn_core.training.memory import within_budget
-from crvnn_core.trees.baselines import BASELINES
-from crvnn_core.trees.levels import levels_of
-from crvnn_core.trees.scoring import Score, agreement, gold_sentences, score
+from crvnn_core.training.data import within_budget
+from crvnn_core.trees.gold import levels_of
+from crvnn_core.trees.scoring import BASELINES, Score, agreement, gold_sentences, score
 from crvnn_core.trees.tree import Tree
 from crvnn_core.views import make_frame
 
@@ -115,7 +114,7 @@ def score_trees(
     if not isinstance(models, Mapping) or not models:
         raise InputError(f"score_trees takes models by name, as in {{'mine': model}}, not {models!r:.80}")
     first = next(iter(models.values()))
-    asked = [first.question(each, place) for place, each in enumerate(listed(examples, "score_trees"))]
+    asked = [first.example(each, place) for place, each in enumerate(listed(examples, "score_trees"))]
     sentences = [sentence for example in asked for sentence in gold_sentences(first.task, example)]
     known = [sentence for sentence in sentences if sentence is not None]
 

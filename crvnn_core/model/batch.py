@@ -11,7 +11,7 @@ from torch import Tensor
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.interfaces import Example
 from crvnn_core.trees import Tree
-from crvnn_core.trees.levels import levels_of
+from crvnn_core.trees.gold import levels_of
 
 PADDING, UNKNOWN = 0, 1  # the first two rows of every embedding
 RESERVED = 2

@@ -195,30 +195,19 @@ class Model(nn.Module):
             expect_hard_inference(self.encoder, type(self.encoder).__name__)
         if levels is not None:
             expect_tree_supervision(self.encoder)
-        encodings = self._encodings(batch.sequences, trace=trace, hard=hard, levels=levels)
-        self._expect(encodings, "decision_loss" if levels is not None else "vector")
-        return self._output(encodings)
-
-    def _encodings(
-        self,
-        sequences: Sequence[Tokens],
-        *,
-        trace: bool = False,
-        hard: bool = False,
-        levels: Sequence[Tensor] | None = None,
-    ) -> tuple[Encoding, ...]:
-        """What the encoder gives for each column of sequences."""
+        asked = "decision_loss" if levels is not None else "vector"
         options: dict[str, Any] = {"trace": trace, **({"hard": True} if hard else {})}
         if self.encoder.needs_trees:
-            levels = [tokens.expected_levels() for tokens in sequences]
+            levels = [tokens.expected_levels() for tokens in batch.sequences]
         encodings = []
         with fixed_weights():
-            for place, tokens in enumerate(sequences):
+            for place, tokens in enumerate(batch.sequences):
                 along: dict[str, Any] = {"levels": levels[place]} if levels is not None else {}
                 encodings.append(self.encoder(self._vectors(tokens), tokens.mask, **options, **along))
                 if trace and tokens.trees is not None:  # over all tokens, those of structure too
                     encodings[-1].joins = [[node.split - 1 for node in tree.nodes] for tree in tokens.trees]
-        return tuple(encodings)
+        self._expect(encodings, asked)
+        return self._output(encodings)
 
     @torch.no_grad()
     def sample(self, batch: Batch, noise: float, cohesion: Sequence[Tensor] | None = None) -> Output:
@@ -240,7 +229,7 @@ class Model(nn.Module):
         finally:
             torch.clear_autocast_cache()  # some versions of torch would reuse weights cast without gradients
 
-    def _expect(self, encodings: tuple[Encoding, ...], name: str) -> None:
+    def _expect(self, encodings: Sequence[Encoding], name: str) -> None:
         """Refuse what the encoder returned if it is no ``Encoding``, or has nothing of this name."""
         for encoding in encodings:
             if not isinstance(encoding, Encoding):
@@ -254,8 +243,8 @@ class Model(nn.Module):
         inputs: Tensor = self.dropout(self.project(self.embed(tokens.ids)))
         return inputs
 
-    def _output(self, encodings: tuple[Encoding, ...]) -> Output:
-        output = Output(self.head(*(encoding.vector for encoding in encodings)), encodings)
+    def _output(self, encodings: Sequence[Encoding]) -> Output:
+        output = Output(self.head(*(encoding.vector for encoding in encodings)), tuple(encodings))
         if any(encoding.log_probability is not None for encoding in encodings):
             output.relative_cost = self.encoder.relative_cost
             baselines = [encoding.baseline for encoding in encodings if encoding.baseline is not None]
@@ -266,10 +255,10 @@ class Model(nn.Module):
 
     def probabilities(self, *columns: Sequence[Sequence[str]]) -> Tensor:
         """Class probabilities [B, classes] for token sequences; two columns for a task on pairs."""
-        return self.ask(*columns).logits.softmax(-1)
+        return self.predict(*columns).logits.softmax(-1)
 
     @torch.no_grad()
-    def ask(self, *columns: Sequence[Sequence[str]], trace: bool = False, hard: bool = False) -> Output:
+    def predict(self, *columns: Sequence[Sequence[str]], trace: bool = False, hard: bool = False) -> Output:
         """The output for token sequences, in evaluation mode and without gradients; two columns for pairs.
 
         :param trace: ask the encoder for its trace as well.
@@ -290,8 +279,12 @@ class Model(nn.Module):
             expect_hard_inference(self.encoder, type(self.encoder).__name__)
         arity = self.tree_source.arity if self.encoder.needs_trees else 1  # of a pair, each sequence is both
         batch = self.batch([Example((tuple(sequence),) * arity, 0) for sequence in sequences])
-        tokens = batch.sequences[0].to(self.embed.weight.device)
-        (encoding,) = evaluating(self)._encodings([tokens], hard=hard)
-        self._expect((encoding,), "vector")
+        tokens, model = batch.sequences[0].to(self.embed.weight.device), evaluating(self)
+        options: dict[str, Any] = {"hard": True} if hard else {}
+        if self.encoder.needs_trees:
+            options["levels"] = tokens.expected_levels()
+        with fixed_weights():
+            encoding = model.encoder(model._vectors(tokens), tokens.mask, **options)
+        self._expect([encoding], "vector")
         expect_finite(encoding.vector)
         return encoding.vector

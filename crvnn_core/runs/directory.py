@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from attrs import frozen
 
@@ -22,7 +22,7 @@ _SEED = "seed-"
 
 
 @frozen
-class Lexicon:
+class SavedVocabulary:
     """The vocabulary and classes of a saved model, so that it can be assembled without its training data."""
 
     tokens: tuple[str, ...]
@@ -53,7 +53,7 @@ class RunDirectory:
         return self.path / "summary.json"
 
     @property
-    def lexicon(self) -> Path:
+    def vocabulary(self) -> Path:
         """The vocabulary and classes of the model."""
         return self.path / "vocabulary.json"
 
@@ -101,7 +101,7 @@ class RunDirectory:
     def lock(self, *, create: bool = False) -> Iterator[None]:
         """Hold the directory's lock file, and remove temporary files that a killed process left behind.
 
-        Raises an error if another process is training here. Without ``fcntl`` (Windows) nothing is locked.
+        Raises an error if another process is training here.
 
         :param create: make the directory if it is not there.
         """
@@ -110,33 +110,29 @@ class RunDirectory:
                 self.path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise CrvnnError(f"{self.path}: the directory cannot be made: {error}") from None
-        try:
-            import fcntl
-        except ImportError:
-            yield
-            return
         if not self.path.is_dir():
             raise CrvnnError(self.missing(self.spec))
+        from filelock import FileLock, Timeout
+
         name = self.path / ".lock"
-        with contextlib.ExitStack() as stack:
-            while True:
-                try:
-                    file = stack.enter_context(name.open("w"))
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise CrvnnError(f"another process is training in {self.path}") from None
-                except OSError as error:
-                    raise CrvnnError(f"{self.path}: nothing can be written here: {error}") from None
-                if _is_at(file, name):
-                    break  # else it was removed by the process that held it, and another may hold a new one
-            stack.callback(name.unlink, missing_ok=True)
-            for temporary in self._temporaries():
-                temporary.unlink(missing_ok=True)
-            yield
+        try:
+            held = FileLock(name).acquire(blocking=False)
+        except Timeout:
+            raise CrvnnError(f"another process is training in {self.path}") from None
+        except OSError as error:
+            raise CrvnnError(f"{self.path}: nothing can be written here: {error}") from None
+        with held:
+            try:
+                for temporary in self._temporaries():
+                    temporary.unlink(missing_ok=True)
+                yield
+            finally:
+                if os.name != "nt":  # where an open file cannot be removed
+                    name.unlink(missing_ok=True)
 
     def _temporaries(self) -> list[Path]:
         """Files that were being written when a process was killed."""
-        written = [self.spec, self.seeds, self.summary, self.lexicon, self.environment, self.metrics]
+        written = [self.spec, self.seeds, self.summary, self.vocabulary, self.environment, self.metrics]
         written += [self.weights, self.results, self.last, self.best]
         found = [each for path in written for each in path.parent.glob(f".{path.name}.*")]
         return [*found, *self.plugins.glob(".*.py.*")]
@@ -156,14 +152,17 @@ class RunDirectory:
                 "settings. To resume with the file as it is, make its last line '# end'."
             )
 
-    def read_lexicon(self) -> Lexicon:
+    def read_vocabulary(self) -> SavedVocabulary:
         """The vocabulary and classes of the saved model."""
-        found = self.read_json(self.lexicon)
+        found = self.read_json(self.vocabulary)
         try:
-            return Lexicon(_names(found["tokens"]), _names(found["classes"]), _size(found["vector_size"]))
+            return SavedVocabulary(
+                _names(found["tokens"]), _names(found["classes"]), _size(found["vector_size"])
+            )
         except (KeyError, TypeError, ValueError):
             raise CrvnnError(
-                f"{self.lexicon} is damaged: it lacks tokens, classes or vector_size, or they are no texts and no size"
+                f"{self.vocabulary} is damaged: tokens and classes must be lists of strings, and vector_size a "
+                "positive integer"
             ) from None
 
     def read_json(self, path: Path) -> dict[str, Any]:
@@ -188,11 +187,11 @@ class RunDirectory:
             spec = read_toml(self.spec)
         except (OSError, ValueError) as error:
             raise CrvnnError(f"{self.spec} is damaged: {error}") from None
-        return identity(self.read_json(self.lexicon), spec)
+        return identity(self.read_json(self.vocabulary), spec)
 
     def check_identity(self, saved: Mapping[str, str]) -> None:
         """Raise an error if weights saved with this identity belong to another vocabulary or to other settings."""
-        now, files = self.identity(), {"vocabulary": self.lexicon, "model": self.spec}
+        now, files = self.identity(), {"vocabulary": self.vocabulary, "model": self.spec}
         changed = [str(files[name]) for name in files if saved.get(name, now[name]) != now[name]]
         if changed:
             raise CrvnnError(
@@ -211,39 +210,31 @@ class RunDirectory:
 
 def _names(found: object) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise TypeError("no list of texts")
+        raise TypeError("not a list of strings")
     return tuple(found)
 
 
 def _size(found: object) -> int:
     if not isinstance(found, int) or isinstance(found, bool) or not 0 < found < 2**31:
-        raise ValueError("no size")
+        raise ValueError("not a positive integer")
     return found
 
 
-def identity(lexicon: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:
+def identity(vocabulary: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:
     """Digests of a vocabulary and of a spec's settings of the model, stages included.
 
-    :param lexicon: as in the file of a run.
+    :param vocabulary: as in the file of a run.
     :param spec: as nested tables.
     """
     stages = [stage.get("model", {}) for stage in spec.get("stages", [])]
     return {
-        "vocabulary": _digest([lexicon.get(key) for key in ("tokens", "classes")]),
+        "vocabulary": _digest([vocabulary.get(key) for key in ("tokens", "classes")]),
         "model": _digest([spec.get("model", {}), stages if any(stages) else []]),
     }
 
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _is_at(file: IO[str], path: Path) -> bool:
-    """Whether the open file is the one that has this path now."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def seed_directory(parent: Path, seed: int) -> Path:

@@ -16,7 +16,7 @@ from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.interfaces import Embedding, Encoder, Objective, Observer, Task
 from crvnn_core.model.model import Head, Model, TokenVectors, head_of
-from crvnn_core.runs.directory import Lexicon
+from crvnn_core.runs.directory import SavedVocabulary
 from crvnn_core.spec import ModelSpec, PartSpec, RunSpec
 from crvnn_core.spec.stages import weight_problems
 from crvnn_core.trees.gold import TreeSource
@@ -71,16 +71,16 @@ class Assembly:
         return [f"components from {', '.join(self.packages)}; torch {torch.__version__}"]
 
 
-def assemble(spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None) -> Assembly:
+def assemble(spec: RunSpec, catalog: Catalog, saved: SavedVocabulary | None = None) -> Assembly:
     """Build the task and the model that a spec describes, initialised from its seed; one error for all problems.
 
     Of a spec with stages every stage is built, so that all problems are found before the first begins.
 
-    :param lexicon: of a saved model: its training data is not read, and its weights are loaded afterwards.
+    :param saved: of a saved model: its training data is not read, and its weights are loaded afterwards.
     """
-    if lexicon is None and spec.stages:
+    if saved is None and spec.stages:
         return _assemble_stages(spec, catalog)
-    return _assemble(spec.stage_specs[-1], catalog, lexicon)
+    return _assemble(spec.stage_specs[-1], catalog, saved)
 
 
 def _assemble_stages(spec: RunSpec, catalog: Catalog) -> Assembly:
@@ -105,7 +105,7 @@ def _assemble_stages(spec: RunSpec, catalog: Catalog) -> Assembly:
 
 
 def _assemble(
-    spec: RunSpec, catalog: Catalog, lexicon: Lexicon | None = None, task: Task | None = None
+    spec: RunSpec, catalog: Catalog, saved: SavedVocabulary | None = None, task: Task | None = None
 ) -> Assembly:
     """Build what a spec without stages describes.
 
@@ -128,8 +128,8 @@ def _assemble(
         task = build("task", spec.task)
     else:
         offers["task"] = catalog.find("task", spec.task.name)
-    if lexicon is not None and task is not None:
-        task.vocabulary, task.classes = lexicon.tokens, lexicon.classes
+    if saved is not None and task is not None:
+        task.vocabulary, task.classes = saved.tokens, saved.classes
     embedding = build("embedding", spec.model.embedding)
     width = spec.model.width
     wanted = catalog.encoder_parts(part.name for part in spec.model.encoder.nested())
@@ -137,9 +137,9 @@ def _assemble(
         slot: build(slot, getattr(spec.model, slot), width=width) for slot in ENCODER_PARTS if slot in wanted
     }
     encoder = None if problems else build("encoder", spec.model.encoder, width=width, **parts)
-    model = None if encoder is None else _model(spec, task, embedding, encoder, lexicon, offers)
+    model = None if encoder is None else _model(spec, task, embedding, encoder, saved, offers)
     observers: list[Observer] = []
-    if lexicon is None:  # a saved model is not trained
+    if saved is None:  # a saved model is not trained
         problems += freeze_untrained(spec, model)
         problems += _optimizer_problems(spec, catalog, model)
         problems += _objective_problems(spec, catalog, task, model)
@@ -198,15 +198,15 @@ def _model(
     task: Task,
     embedding: Embedding,
     encoder: Encoder,
-    lexicon: Lexicon | None,
+    saved: SavedVocabulary | None,
     offers: Mapping[str, Offer],
 ) -> Model:
     asked = _vocabulary(task, offers["task"])  # first, so that an error in the data names the task
     with _naming(offers["embedding"], "could not make vectors"):
-        if lexicon is None:
+        if saved is None:
             tokens, vectors = embedding.table(asked, spec.model.width)
         else:
-            tokens, vectors = lexicon.tokens, torch.zeros(len(lexicon.tokens), lexicon.vector_size)
+            tokens, vectors = saved.tokens, torch.zeros(len(saved.tokens), saved.vector_size)
         embed = TokenVectors(vectors, embedding.trainable)
     if not spec.model.projection and vectors.shape[1] != spec.model.width:
         what = f"makes vectors of size {vectors.shape[1]}, and the model's width is {spec.model.width}"

@@ -17,7 +17,7 @@ from crvnn_core.errors import FAILURES, raised_at
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Encoder, Encoding
 from crvnn_core.trees import Tree
-from crvnn_core.trees.levels import levels_of
+from crvnn_core.trees.gold import levels_of
 
 #: Raises if a promise is broken; may return what else there is to say about it.
 Check = Callable[[Component], str | None]

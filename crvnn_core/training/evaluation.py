@@ -15,8 +15,7 @@ from crvnn_core.model.model import Model
 from crvnn_core.precision import at_least_float32
 from crvnn_core.runs.records import natural_order
 from crvnn_core.runs.results import Classification, Result, Score
-from crvnn_core.training.data import example_length
-from crvnn_core.training.memory import TOKEN_BUDGET, free_memory, out_of_memory, within_budget
+from crvnn_core.training.data import TOKEN_BUDGET, example_length, free_memory, out_of_memory, within_budget
 
 
 def evaluate(

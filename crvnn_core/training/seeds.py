@@ -22,8 +22,7 @@ from crvnn_core.runs.spec_file import flatten
 from crvnn_core.spec import RunSpec, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
-from crvnn_core.training.processes.devices import launched
-from crvnn_core.training.processes.fabric import Fabric
+from crvnn_core.training.processes.devices import Fabric, launched
 from crvnn_core.training.processes.heartbeats import heartbeats
 from crvnn_core.training.run import Outcome, threads_of
 from crvnn_core.training.trainer import train
@@ -98,24 +97,19 @@ def train_seeds(
     """
     fabric = launched(spec.training)  # first: from here on there may be several processes
     directory = Path(fabric.broadcast(str(out)))
-    with heartbeats(fabric, directory):
-        return _train_seeds(fabric, spec, directory, seeds, catalog, starting)
-
-
-def _train_seeds(
-    fabric: Fabric,
-    spec: RunSpec,
-    directory: Path,
-    seeds: int | None,
-    catalog: Catalog | None,
-    starting: Starting | None,
-) -> RunOutcomes:
+    catalog = catalog or read_catalog(create_plugin_manager())
     if seeds is None:
-        return _train_all(fabric, directory, {directory: spec}, catalog, starting)
+        with heartbeats(fabric, directory):
+            assembly = assemble(spec, catalog)
+            if starting is not None and fabric.is_global_zero:
+                starting(directory, assembly, False)
+            outcome = train(assembly, directory, fabric=fabric)
+        return RunOutcomes(directory, {directory: outcome}, bool(fabric.is_global_zero))
     numbers = range(spec.seed, spec.seed + seeds)
     specs = {seed_directory(directory, seed): evolve(spec, seed=seed) for seed in numbers}
     group = RunDirectory(directory)
-    with group.lock(create=True) if fabric.is_global_zero else contextlib.nullcontext():
+    locked = group.lock(create=True) if fabric.is_global_zero else contextlib.nullcontext()
+    with heartbeats(fabric, directory), locked:
         if fabric.is_global_zero:
             if group.spec.exists() or group.seeds.exists() or seed_directories(directory):
                 raise CrvnnError(f"{directory} holds a run already; choose another --out, or --resume it")
@@ -172,13 +166,12 @@ def _train_all(
     fabric: Fabric,
     directory: Path,
     specs: Mapping[Path, RunSpec],
-    catalog: Catalog | None,
+    catalog: Catalog,
     starting: Starting | None,
     *,
     resume: bool = False,
 ) -> RunOutcomes:
     """Train one run after another, until one is interrupted, and write the summary of several."""
-    catalog = catalog or read_catalog(create_plugin_manager())
     outcomes: dict[Path, Outcome] = {}
     for path, spec in specs.items():
         # As the first process finds it: the others may come when it has already begun this run.

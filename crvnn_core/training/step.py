@@ -18,10 +18,8 @@ from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.interfaces import Example, Objective
 from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.training.data import example_length
-from crvnn_core.training.memory import free_memory, out_of_memory, padded_size, within_budget
-from crvnn_core.training.processes.devices import remark_on_busy_cores
-from crvnn_core.training.processes.fabric import Fabric, summed
+from crvnn_core.training.data import example_length, free_memory, out_of_memory, padded_size, within_budget
+from crvnn_core.training.processes.devices import Fabric, remark_on_busy_cores, summed
 from crvnn_core.training.progress import Position
 
 _WIDER = {"16-mixed": "32", "bf16-mixed": "32", "32-true": "64"}  # from Fabric's names to those of specs
@@ -54,15 +52,23 @@ class Stepper:
         """The gradient scaler of 16-bit mixed precision; ``None`` at other precisions."""
         return getattr(self.fabric._precision, "scaler", None)
 
-    def timed_update(self, examples: Sequence[Example]) -> tuple[dict[str, float], float]:
-        """Take one step on a batch; its metrics, and how many seconds it took."""
-        began = time.perf_counter()
-        metrics = self.update(examples)
-        return metrics, max(time.perf_counter() - began, 1e-9)  # some clocks stand still for so long
-
     def update(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Take one step on a batch; its mean loss, accuracy and depth."""
-        facts = self._gradient(examples)
+        """Take one step on a batch: its mean loss, accuracy and depth, and the tokens of a second.
+
+        When memory runs out, the gradient is computed again with smaller micro-batches.
+        """
+        began = time.perf_counter()
+        while True:
+            try:
+                facts = self._accumulate(examples)
+                break
+            except InputError as error:  # the data was checked, so this comes from the weights
+                self._fail(examples, str(error))
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
+                cause = error.with_traceback(None)  # the traceback would keep the tensors alive
+            self._shrink(examples, cause)
         norm = self.fabric.clip_gradients(
             self.wrapped_model, self.wrapped_optimizer, max_norm=self.clip, error_if_nonfinite=False
         )
@@ -77,8 +83,11 @@ class Stepper:
             self._fail(examples, what, _OVERFLOW.format(wider) if wider else "")
         self.wrapped_optimizer.step()
         self._look_at_threads()
-        means = (number / len(examples) for number in numbers)
-        return dict(zip(("loss", "accuracy", "depth"), means, strict=True))
+        seconds = max(time.perf_counter() - began, 1e-9)  # some clocks stand still for so long
+        means = dict(
+            zip(("loss", "accuracy", "depth"), (number / len(examples) for number in numbers), strict=True)
+        )
+        return {**means, "tokens_per_second": sum(map(example_length, examples)) / seconds}
 
     def _look_at_threads(self) -> None:
         """Tell the observers once if the cores have become so busy that one thread would be faster."""
@@ -87,19 +96,6 @@ class Stepper:
         if remark := remark_on_busy_cores():
             self._told = True
             self.note(remark)
-
-    def _gradient(self, examples: Sequence[Example]) -> Tensor:
-        """Compute the gradient of a batch; again with smaller micro-batches whenever memory runs out."""
-        while True:
-            try:
-                return self._accumulate(examples)
-            except InputError as error:  # the data was checked, so this comes from the weights
-                self._fail(examples, str(error))
-            except RuntimeError as error:
-                if not out_of_memory(error):
-                    raise
-                cause = error.with_traceback(None)  # the traceback would keep the tensors alive
-            self._shrink(examples, cause)
 
     def _shrink(self, examples: Sequence[Example], cause: RuntimeError) -> None:
         mine = self._share(examples)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from attrs import asdict
 from torch import Tensor
 
@@ -17,21 +18,22 @@ from crvnn_core.interfaces import Example, Observer, set_progress
 from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.runs.results import Result
+from crvnn_core.signals import Interruption
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
-from crvnn_core.training.data import epoch_batches, evenly_spaced, example_length, split_examples
+from crvnn_core.training.data import epoch_batches, evenly_spaced, split_examples
 from crvnn_core.training.evaluation import evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
-from crvnn_core.training.processes.devices import launched
-from crvnn_core.training.processes.fabric import Fabric, read_by_first, summed
+from crvnn_core.training.processes.devices import Fabric, launched, read_by_first, summed
 from crvnn_core.training.processes.heartbeats import heartbeats
-from crvnn_core.training.processes.signals import Interruption
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import (
     Outcome,
+    begin_with,
     best_weights,
     create_run,
     last_state,
+    load_weights,
     save_checkpoint,
     write_results,
 )
@@ -44,7 +46,6 @@ from crvnn_core.training.stages import (
     fitted_weights,
 )
 from crvnn_core.training.step import Stepper
-from crvnn_core.training.weights import begin_with, load_weights
 
 
 def train(
@@ -137,7 +138,9 @@ class Trainer:
             with self.interruption.deferred() if self.directory else contextlib.nullcontext():
                 while not (stopped := self._reason_to_stop()) or self._next_stage():
                     if not stopped:
-                        self._step()
+                        self._set_learning_rate()
+                        metrics = self.stepper.update(self._epoch[self.position.batch])
+                        self._advance(metrics)
             results = {} if self.interruption.requested else self._finish(names)
         except BaseException as error:
             failed = Outcome(self.position.step, self.position.best_step, {}, finished=False)
@@ -174,20 +177,25 @@ class Trainer:
         self.model.train()
 
     def _reason_to_stop(self) -> str:
-        if self.interruption.in_any_process(self.fabric):
+        if self.fabric.world_size > 1:  # all processes must take the same number of steps
+            requests = torch.tensor(float(self.interruption.requested), device=self.fabric.device)
+            self.interruption.requested = bool(summed(self.fabric, requests) > 0)
+        if self.interruption.requested:
             self._save(best=False)
             return f"interrupted after step {self.position.step}"
         return self.position.reason_to_stop(self.spec)
 
-    def _step(self) -> None:
+    def _set_learning_rate(self) -> None:
+        """Set the schedules and the learning rates of the next step."""
         position = self.position
-        examples = self._epoch[position.batch]
         set_progress(self.model, (position.stage_step + 1) / position.stage_total)
         factor = position.learning_rate_factor(self.spec)
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
-        metrics, seconds = self.stepper.timed_update(examples)
-        metrics["tokens_per_second"] = sum(map(example_length, examples)) / seconds
+
+    def _advance(self, metrics: dict[str, float]) -> None:
+        """Count a step, and do what is due after it: tell the observers, evaluate, save, begin the next epoch."""
+        position = self.position
         position.advance(len(self._epoch))
         metrics["learning_rate"] = self.optimizer.param_groups[0]["lr"]
         self.observers.send("stepped", position.step, metrics)

@@ -1,4 +1,4 @@
-"""Gold trees for encoders that compose along given trees: as the task gives them, without tokens of structure."""
+"""Gold trees for encoders that compose along given trees: as the task gives them, and as tensors of levels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from itertools import accumulate
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+import torch
 from attrs import frozen
+from torch import Tensor
 
-from crvnn_core.errors import CrvnnError
+from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.trees.tree import Node, Tree
 
 if TYPE_CHECKING:
@@ -107,3 +109,25 @@ def _untold() -> object:
     from crvnn_core.interfaces import Task  # at the top this would be an import cycle
 
     return Task.gold
+
+
+def levels_of(trees: Sequence[Tree], mask: Tensor) -> Tensor:
+    """The levels [B, n] of the trees of B sequences, on the device of their ``mask`` [B, n].
+
+    A token's level is the step, from 1, in which it joins its right neighbour with all that has joined it; the last
+    token of a sequence and padding have 0.
+    """
+    rows = [[0] * mask.shape[1] for _ in trees]
+    lengths = mask.sum(1).tolist()
+    for row, tree, length in zip(rows, trees, lengths, strict=True):
+        if len(tree.tokens) != length:
+            raise InputError(f"a tree has {len(tree.tokens)} tokens, and its sequence {length}")
+        for node, height in zip(tree.nodes, tree.heights(), strict=True):
+            row[node.split - 1] = height
+    return torch.tensor(rows, device=mask.device)
+
+
+def tree_along(levels: Sequence[int], tokens: Sequence[str]) -> Tree:
+    """The tree of one sequence, from the levels of its tokens."""
+    order = sorted(range(len(tokens) - 1), key=lambda position: (levels[position], position))
+    return Tree.joining(tokens, order, list(levels))

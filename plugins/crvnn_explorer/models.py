@@ -13,8 +13,8 @@ from crvnn_core import Catalog, CrvnnError, InputError, Trained
 from crvnn_core.display.palette import RUNS
 from crvnn_core.errors import UnknownNameError, nearest
 from crvnn_core.host.slots import EXCHANGEABLE
-from crvnn_core.inference.gold import read_gold
 from crvnn_core.inference.inspection import Inspection, inspect, neighbours
+from crvnn_core.inference.parsing import read_gold
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import load
@@ -164,7 +164,7 @@ def _checked_lengths(trained: Trained, texts: tuple[str, ...]) -> list[int]:
             which = ("first ", "second ")[number] if arity == 2 else ""
             raise InputError(f"the {which}text is empty: type something to see what the model makes of it")
     try:
-        lengths = [len(sequence) for sequence in trained.question(_question(texts)).sequences]
+        lengths = [len(sequence) for sequence in trained.example(_question(texts)).sequences]
     except InputError as error:
         raise InputError(str(error).removeprefix("text 1: ")) from None
     longest = max(lengths)

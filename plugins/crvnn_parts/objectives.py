@@ -14,8 +14,7 @@ from crvnn_core.annotations import Count, Probability, Weight, check_ranges
 from crvnn_core.model.model import Output, expect_tree_supervision
 from crvnn_core.precision import at_least_float32
 from crvnn_core.training.data import split_examples
-from crvnn_core.trees.gold import gold_trees
-from crvnn_core.trees.levels import levels_of
+from crvnn_core.trees.gold import gold_trees, levels_of
 from crvnn_parts.substitution import WholeSequences
 
 _WAY_OUT = "The objectives 'labels' and 'self-training' need none."

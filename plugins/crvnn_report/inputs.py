@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from crvnn_core.errors import InputError
-from crvnn_core.inference.gold import read_gold
 from crvnn_core.inference.inspection import Inspection, inspect
+from crvnn_core.inference.parsing import read_gold
 from crvnn_core.inference.texts import Text, pair_texts
 from crvnn_core.inference.trained import Trained
 from crvnn_core.trees.scoring import Sentence
@@ -41,7 +41,7 @@ def check_texts(texts: Sequence[str], trained: Trained) -> list[Text]:
     """A user's texts, two by two for a task on pairs; one that is too long to be shown is an error."""
     found = pair_texts(texts, trained.task)
     for number, text in enumerate(found):
-        longest = max(map(len, trained.question(text, number).sequences))
+        longest = max(map(len, trained.example(text, number).sequences))
         if longest > MOST_TOKENS:
             raise InputError(
                 f"text {number + 1} has {longest:,} tokens; a report shows texts of up to {MOST_TOKENS}"

@@ -13,8 +13,7 @@ from crvnn_core.inference.trained import Trained, load
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.records import Record, Variant
 from crvnn_core.runs.seeds import development_accuracy
-from crvnn_core.training.data import example_length
-from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
+from crvnn_core.training.data import TOKEN_BUDGET, example_length, within_budget
 
 
 @frozen
@@ -92,7 +91,7 @@ def predict(
     found: dict[int, Prediction] = {}
     classes = list(model.trained.task.classes)
     for group in within_budget(examples, TOKEN_BUDGET):
-        output = model.trained.model.ask(*zip(*(examples[i].sequences for i in group), strict=True))
+        output = model.trained.model.predict(*zip(*(examples[i].sequences for i in group), strict=True))
         steps = torch.stack([encoding.steps for encoding in output.encodings]).float().mean(0).tolist()
         labels = output.logits.argmax(-1).tolist()
         for row, i in enumerate(group):

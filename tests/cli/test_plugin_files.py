@@ -64,7 +64,7 @@ OPTION = "--plugin runs/mine/plugins/cells.py"
 def test_the_file_is_kept_and_the_way_to_load_it_is_said(trained, here):
     assert (here / "runs" / "mine" / "plugins" / "cells.py").read_text() == MARKING
     assert "The run keeps cells.py, which it needs, in runs/mine/plugins." in trained.stdout
-    assert f"Ask it: crvnn {OPTION} predict runs/mine " in trained.stdout
+    assert f"Try it: crvnn {OPTION} predict runs/mine " in trained.stdout
 
 
 @pytest.mark.parametrize(

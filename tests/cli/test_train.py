@@ -21,7 +21,7 @@ def test_a_run_goes_to_a_new_directory_named_after_the_task(here):
     result = run("train", *options(*QUICK))
     assert "Training into runs/letters (seed 0)." in result.stderr
     assert "runs/letters: 2 steps; the best weights are those of step 2." in result.stdout
-    assert "Ask it: crvnn --plugin runs/letters/plugins/small.py predict runs/letters " in result.stdout
+    assert "Try it: crvnn --plugin runs/letters/plugins/small.py predict runs/letters " in result.stdout
     assert (here / "runs" / "letters" / "weights.safetensors").exists()
 
 
@@ -44,7 +44,7 @@ def test_the_command_that_is_printed_at_the_end_works(here, sets):
         (here / f"snli_1.0_{split}.jsonl").write_text(SNLI)
     small = () if sets[0] in ("task=snli", "task=from-file") else ("task.rows=16", "task.held_out=4")
     result = run("train", *(f"--set={text}" for text in (*sets, *small, "model.width=8", "training.steps=1")))
-    _, _, printed = result.stdout.strip().splitlines()[-1].partition("Ask it: crvnn ")
+    _, _, printed = result.stdout.strip().splitlines()[-1].partition("Try it: crvnn ")
     assert run(*shlex.split(printed)).stdout
 
 

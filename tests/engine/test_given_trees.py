@@ -8,7 +8,7 @@ import torch
 from crvnn_core import ContractError, InputError, Recursion, Tree
 from crvnn_core.testing.parts import PlainDecision, plain_parts
 from crvnn_core.trees.extraction import trees_of
-from crvnn_core.trees.levels import levels_of, tree_along
+from crvnn_core.trees.gold import levels_of, tree_along
 
 WIDTH = 6
 LENGTHS = (7, 1, 4, 2)

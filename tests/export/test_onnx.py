@@ -8,7 +8,7 @@ import torch
 import small
 from crvnn_core import CrvnnError, Trained
 from crvnn_core.inference.trained import load
-from crvnn_core.training.memory import within_budget
+from crvnn_core.training.data import within_budget
 from crvnn_export.graphs import formats
 from crvnn_export.graphs.classifier import Exportable
 from crvnn_export.graphs.formats import export

@@ -93,8 +93,8 @@ def test_damaged_runs(damaged_run, letters_run, small_catalog, name, data):
 )
 def test_vocabularies(place, content):
     run = RunDirectory(place)
-    run.lexicon.write_bytes(content)
-    only_our_errors(place, run.read_lexicon)
+    run.vocabulary.write_bytes(content)
+    only_our_errors(place, run.read_vocabulary)
 
 
 @many()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crvnn_core.inference.gold import agreement, read_gold
+from crvnn_core.inference.parsing import agreement, read_gold
 from crvnn_core.inference.trained import load
 from crvnn_core.trees import Tree
 from crvnn_core.trees.scoring import Sentence

@@ -79,7 +79,7 @@ def test_more_texts_than_go_through_the_model_at_a_time_keep_their_order(letters
     generator = random.Random(0)
     texts = [" ".join(generator.choices("abcdef", k=generator.randint(1, 9))) for _ in range(30)]
     whole = letters.predict(texts)
-    monkeypatch.setattr("crvnn_core.training.memory.TOKEN_BUDGET", 20)
+    monkeypatch.setattr("crvnn_core.training.data.TOKEN_BUDGET", 20)
     for one, two in zip(letters.predict(texts), whole, strict=True):
         assert_same(one, two)
     for text, answer in zip(texts, whole, strict=True):
@@ -112,7 +112,7 @@ def test_a_prediction_for_a_pair_carries_both_texts(pairs):
 
 
 def test_progress_of_predictions_counts_every_text(letters, monkeypatch):
-    monkeypatch.setattr("crvnn_core.training.memory.TOKEN_BUDGET", 8)
+    monkeypatch.setattr("crvnn_core.training.data.TOKEN_BUDGET", 8)
     counted = []
     letters.predict(TEXTS, counted.append)
     assert len(counted) > 1

@@ -5,7 +5,7 @@ import pytest
 from crvnn_core import InputError
 from crvnn_core.inference.trained import load
 from crvnn_core.inference.tree_scores import score_trees
-from crvnn_core.trees.baselines import BASELINES
+from crvnn_core.trees.scoring import BASELINES
 
 
 @pytest.fixture(scope="module")

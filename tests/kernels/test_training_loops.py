@@ -12,7 +12,7 @@ import torch
 
 from crvnn_core.kernels import without
 from crvnn_core.trees import Tree
-from crvnn_core.trees.levels import levels_of
+from crvnn_core.trees.gold import levels_of
 from crvnn_parts.cells.gated import GatedCell
 from twins import batch, doubled, encoder_of, needs_kernels, numbers
 

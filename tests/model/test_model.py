@@ -199,7 +199,7 @@ def test_probabilities_are_those_of_each_sequence_on_its_own(model):
 @pytest.mark.parametrize("mode", [True, False])
 def test_asking_neither_learns_nor_drops_out_nor_changes_the_mode(model, mode):
     model.train(mode)
-    one, two = model.ask([["a", "b"]]), model.ask([["a", "b"]])
+    one, two = model.predict([["a", "b"]]), model.predict([["a", "b"]])
     assert torch.equal(one.logits, two.logits)
     assert not one.logits.requires_grad
     assert model.training is mode
@@ -208,12 +208,12 @@ def test_asking_neither_learns_nor_drops_out_nor_changes_the_mode(model, mode):
 def test_the_mode_is_put_back_when_asking_fails(model):
     model.encoder.forward = lambda *_, **__: None
     with pytest.raises(ContractError, match="encoder Mean returned a NoneType, not an Encoding"):
-        model.ask([["a"]])
+        model.predict([["a"]])
     assert model.training
 
 
 def test_threads_that_ask_a_model_in_training_mode_get_the_answers_of_evaluation_mode(model):
-    expected = model.eval().ask([["a", "b", "c"]]).logits
+    expected = model.eval().predict([["a", "b", "c"]]).logits
     model.train()
     model.embed.eval()
     modes = [each.training for each in model.modules()]
@@ -222,7 +222,7 @@ def test_threads_that_ask_a_model_in_training_mode_get_the_answers_of_evaluation
     def ask():
         start.wait()
         for _ in range(200):
-            found.append(model.ask([["a", "b", "c"]]).logits)
+            found.append(model.predict([["a", "b", "c"]]).logits)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
@@ -237,7 +237,7 @@ def test_threads_that_ask_a_model_in_training_mode_get_the_answers_of_evaluation
 def test_the_mode_of_the_model_does_not_change_while_it_answers(model):
     seen = []
     model.head.register_forward_hook(lambda module, *_: seen.append((module.training, model.head.training)))
-    model.ask([["a"]])
+    model.predict([["a"]])
     assert seen == [(False, True)]
 
 
@@ -246,27 +246,27 @@ def test_a_forward_bound_to_a_module_in_training_mode_is_refused(model):
     with pytest.raises(
         CrvnnError, match=r"Head: forward was compiled or replaced; call eval\(\) on the model first"
     ):
-        model.ask([["a"]])
-    assert model.eval().ask([["a"]]).logits.isfinite().all()
+        model.predict([["a"]])
+    assert model.eval().predict([["a"]]).logits.isfinite().all()
 
 
 def test_asking_about_nothing_is_an_error(model):
     with pytest.raises(InputError, match="sequence 0 is empty"):
-        model.ask([[]])
+        model.predict([[]])
 
 
 @pytest.mark.parametrize("task", ["letters", "pairs"])
 def test_traces_are_given_when_asked_for(task):
     model = variant(f"task={task}").model
     columns = [[["a", "b", "c"], ["d"]]] * (2 if task == "pairs" else 1)
-    assert all(encoding.trace is None for encoding in model.ask(*columns).encodings)
-    for encoding in model.ask(*columns, trace=True).encodings:
+    assert all(encoding.trace is None for encoding in model.predict(*columns).encodings)
+    for encoding in model.predict(*columns, trace=True).encodings:
         assert encoding.trace.mask.tolist() == [[True, True, True], [True, False, False]]
 
 
 def test_hard_inference_is_refused_where_the_encoder_does_not_offer_it(model):
     with pytest.raises(CrvnnError, match="'Mean' offers no hard inference"):
-        model.ask([["a"]], hard=True)
+        model.predict([["a"]], hard=True)
     assert model.training
 
 

@@ -17,7 +17,7 @@ def test_vectors_are_those_of_the_encoder_in_the_order_of_the_texts(letters):
     assert vectors.shape == (len(TEXTS), 8)
     assert not vectors.requires_grad
     for text, vector in zip(TEXTS, vectors, strict=True):
-        encoding = letters.model.ask([text.split()]).encodings[0]
+        encoding = letters.model.predict([text.split()]).encodings[0]
         assert torch.allclose(vector, encoding.vector[0], atol=1e-5)
 
 

@@ -8,7 +8,7 @@ from crvnn_core.model.batch import collate
 from crvnn_core.model.model import Head, Model, TokenVectors
 from crvnn_core.testing.parts import LetterTask, plain_parts
 from crvnn_core.training.trainer import train
-from crvnn_core.trees.levels import tree_along
+from crvnn_core.trees.gold import tree_along
 from crvnn_parts.objectives import GoldTrees, Labels, SelfTraining
 from small import Averaging, Letters, variant
 from training_runs import assert_same_run, stopped_after

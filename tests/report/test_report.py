@@ -66,9 +66,9 @@ def test_runs_of_different_tasks_are_refused(small_catalog, letters_run, pairs_r
 
 def test_runs_with_different_classes_are_refused(small_catalog, letters_run, variant_run, tmp_path):
     shutil.copytree(variant_run, tmp_path / "b")
-    lexicon = json.loads((tmp_path / "b" / "vocabulary.json").read_text())
-    lexicon["classes"] = ["nay", "yea"]
-    (tmp_path / "b" / "vocabulary.json").write_text(json.dumps(lexicon))
+    saved = json.loads((tmp_path / "b" / "vocabulary.json").read_text())
+    saved["classes"] = ["nay", "yea"]
+    (tmp_path / "b" / "vocabulary.json").write_text(json.dumps(saved))
     weights = tmp_path / "b" / "weights.safetensors"
     checkpoint.save(weights, {"model": checkpoint.load(weights)["model"]})  # they belong to any vocabulary
     with pytest.raises(

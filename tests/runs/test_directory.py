@@ -1,7 +1,6 @@
 """Run directories: complete in themselves, never overwritten, and clear about what is wrong with them."""
 
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ import torch
 
 from crvnn_core import Cell, CrvnnError
 from crvnn_core.inference.trained import load
-from crvnn_core.runs.directory import Lexicon, RunDirectory, seed_directories, seed_directory
+from crvnn_core.runs.directory import RunDirectory, SavedVocabulary, seed_directories, seed_directory
 from crvnn_core.spec import read_spec
 from crvnn_core.training import checkpoint
 from crvnn_core.training.trainer import train
@@ -49,8 +48,8 @@ def test_the_resolved_spec_of_a_run_says_what_was_trained(letters_run, small_cat
 def test_the_vocabulary_of_a_run_has_tokens_classes_and_the_size_of_vectors(letters_run):
     wanted = {"tokens": list("abcdef"), "classes": ["no", "yes"], "vector_size": 8}
     assert json.loads((letters_run / "vocabulary.json").read_text()) == wanted
-    lexicon = RunDirectory(letters_run).read_lexicon()
-    assert lexicon == Lexicon(tuple("abcdef"), ("no", "yes"), 8)
+    saved = RunDirectory(letters_run).read_vocabulary()
+    assert saved == SavedVocabulary(tuple("abcdef"), ("no", "yes"), 8)
 
 
 def test_the_metrics_of_a_run_are_one_json_object_a_line(letters_run):
@@ -133,24 +132,24 @@ def test_a_damaged_file_is_one_clear_message_that_names_it(run, small_catalog, n
     ("content", "fault"),
     [
         ("[1, 2]", "it holds no JSON object"),
-        ("{}", "it lacks tokens, classes or vector_size"),
+        ("{}", "tokens and classes must be lists of strings"),
         (
             '{"tokens": ["a"], "classes": ["x"], "vector_size": "wide"}',
-            "it lacks tokens, classes or vector_size",
+            "tokens and classes must be lists of strings",
         ),
-        ('{"tokens": 3, "classes": ["x"], "vector_size": 8}', "it lacks tokens, classes or vector_size"),
+        ('{"tokens": 3, "classes": ["x"], "vector_size": 8}', "tokens and classes must be lists of strings"),
         ("{", "Expecting property name"),
     ],
 )
 def test_a_vocabulary_of_another_form_is_damaged(run, content, fault):
-    run.lexicon.write_text(content)
+    run.vocabulary.write_text(content)
     with pytest.raises(CrvnnError, match=rf"vocabulary\.json is damaged: {fault}"):
-        run.read_lexicon()
+        run.read_vocabulary()
 
 
 def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(run, small_catalog):
-    found = json.loads(run.lexicon.read_text())
-    run.write_json(run.lexicon, {**found, "tokens": [*found["tokens"], "g"]})
+    found = json.loads(run.vocabulary.read_text())
+    run.write_json(run.vocabulary, {**found, "tokens": [*found["tokens"], "g"]})
     with pytest.raises(CrvnnError) as caught:
         load(run.path, small_catalog)
     assert str(caught.value) == (
@@ -160,7 +159,7 @@ def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(run, small_catalo
 
 @pytest.mark.parametrize(("key", "value"), [("vector_size", 9), ("classes", ["no", "yes", "maybe"])])
 def test_other_things_that_do_not_fit_the_weights_are_refused(run, small_catalog, key, value):
-    run.write_json(run.lexicon, {**json.loads(run.lexicon.read_text()), key: value})
+    run.write_json(run.vocabulary, {**json.loads(run.vocabulary.read_text()), key: value})
     with pytest.raises(CrvnnError, match=r"these weights do not fit the model:\n  misshapen: ") as caught:
         load(run.path, small_catalog)
     assert str(run.weights) in str(caught.value)
@@ -278,33 +277,16 @@ def test_two_processes_cannot_train_in_one_directory(run):
     assert train(longer, run.path, resume=True).step == 40
 
 
-def test_a_lock_that_was_removed_while_it_was_waited_for_is_not_held(run, monkeypatch):
-    flock, asked = fcntl.flock, []
-
-    def removed_meanwhile(file, operation):
-        flock(file, operation)
-        asked.append(file)
-        if len(asked) == 1:  # the process that held it ends, and another one begins
-            Path(file.name).unlink()
-            Path(file.name).touch()
-
-    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
-    with run.lock(), pytest.raises(CrvnnError, match="another process is training in"), run.lock():
-        pass
-    assert len(asked) == 2
-
-
 def test_a_run_that_cannot_be_written_is_not_resumed(run, monkeypatch):
-    def refuse(self, mode="r", *args, **kwargs):
+    def refuse(self, *args, **kwargs):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", refuse)
-        with (
-            pytest.raises(CrvnnError, match=r"nothing can be written here: .*Permission denied"),
-            run.lock(),
-        ):
-            pass
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    with (
+        pytest.raises(CrvnnError, match=r"nothing can be written here: .*Permission denied"),
+        run.lock(),
+    ):
+        pass
 
 
 def test_what_a_killed_process_left_half_written_is_removed(run):
@@ -338,9 +320,9 @@ def test_a_spec_that_was_cut_short_is_damaged_and_not_filled_up_with_defaults(ru
 
 
 def test_tokens_that_were_swapped_in_the_vocabulary_are_noticed(run):
-    found = run.read_json(run.lexicon)
+    found = run.read_json(run.vocabulary)
     found["tokens"][0], found["tokens"][1] = found["tokens"][1], found["tokens"][0]
-    run.write_json(run.lexicon, found)
+    run.write_json(run.vocabulary, found)
     with pytest.raises(CrvnnError, match=r"vocabulary\.json: changed since weights\.safetensors was saved"):
         load(run.path, catalog_with())
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core.runs.significance import holm, permutation_test, welch_interval
+from crvnn_core.runs.comparison import holm, permutation_test, welch_interval
 
 few = st.lists(st.integers(0, 20).map(lambda number: number / 20), min_size=2, max_size=4)
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from crvnn_core import Cell, Component, CrvnnError, Embedding, Encoder, Encoding, InputError, SpecError, Task
-from crvnn_core.runs.directory import Lexicon
+from crvnn_core.runs.directory import SavedVocabulary
 from crvnn_core.spec import PartSpec, read_spec
 from crvnn_core.spec.assembly import assemble
 from crvnn_tasks.listops.task import ListOps
@@ -243,7 +243,7 @@ def test_a_task_that_fails_to_give_its_vocabulary_is_named():
 def test_a_saved_model_has_its_own_tokens_and_classes():
     catalog = with_components(task=[Component("unread", Unread)], embedding=[Component("fixed", Fixed)])
     spec = read_spec(catalog, parts={"task": "unread", "embedding": "fixed"}, sets=SMALL)
-    assembly = assemble(spec, catalog, Lexicon(("x", "y"), ("no", "yes", "maybe"), 7))
+    assembly = assemble(spec, catalog, SavedVocabulary(("x", "y"), ("no", "yes", "maybe"), 7))
     assert (assembly.task.vocabulary, assembly.task.classes) == (("x", "y"), ("no", "yes", "maybe"))
     assert assembly.model.vocabulary.tokens == ("x", "y")
     assert assembly.model.embed.weight.shape == (2, 7)

@@ -120,7 +120,7 @@ def test_the_logic_model_is_right_on_longer_pairs_than_any_it_was_trained_on():
 def test_the_logic_model_composes_sentences_within_sentences():
     examples = list(Logic(held_out=60).examples("test", 5))
     sentences = [sequence for example in examples for sequence in example.sequences if len(sequence) > 2]
-    encoding = load("logic").model.ask(sentences, sentences, trace=True, hard=True).encodings[0]
+    encoding = load("logic").model.predict(sentences, sentences, trace=True, hard=True).encodings[0]
     inner, found = 0, 0
     for tokens, tree in zip(sentences, trees_of(encoding, sentences), strict=True):
         spans = {(start, end) for start, end in groups(tokens) if tokens[start + 1] not in ("and", "or")}
@@ -148,10 +148,10 @@ def test_leaving_out_what_is_nothing_does_not_change_the_guided_model(guided):
     tokens = [example.sequences[0] for example in islice(ListOps(held_out=60).examples("test", 5), 60)]
     encoder = guided.model.encoder
     assert encoder.shortcuts
-    quick = guided.model.ask(tokens, trace=True).encodings[0]
+    quick = guided.model.predict(tokens, trace=True).encodings[0]
     try:
         encoder.shortcuts = False
-        plain = guided.model.ask(tokens, trace=True).encodings[0]
+        plain = guided.model.predict(tokens, trace=True).encodings[0]
     finally:
         encoder.shortcuts = True
     assert (quick.vector - plain.vector).abs().max() < 1e-4

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from crvnn_core import Example
 from crvnn_core.model.batch import Vocabulary, collate
-from crvnn_core.training.data import example_length
-from crvnn_core.training.memory import out_of_memory, padded_size, within_budget
+from crvnn_core.training.data import example_length, out_of_memory, padded_size, within_budget
 
 LETTERS = Vocabulary(["a", "b", "c"])
 PAIRS = st.lists(

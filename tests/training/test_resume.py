@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from crvnn_core import Result, Score
+from crvnn_core import Result, Score, signals
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
-from crvnn_core.training.processes import signals
 from crvnn_core.training.trainer import train
 from small import (
     PLUGIN,

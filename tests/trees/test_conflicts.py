@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crvnn_core import Recursion
 from crvnn_core.engine.trace import Trace
 from crvnn_core.trees import Tree, tree_of
-from crvnn_core.trees.conflicts import conflict_steps, conflicts_told
+from crvnn_core.trees.extraction import conflict_steps, conflicts_told
 from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.decisions.sigmoids import Modulated
 from crvnn_parts.haltings import Threshold

@@ -174,10 +174,10 @@ def test_a_pair_has_the_trees_of_both_texts_and_parentheses_of_logic_are_left_ou
     assembly = variant("model.encoder=gold-tree", "task=logic", "task.rows=8", "task.held_out=6")
     trained = Trained(assembly.spec, assembly.task, assembly.model)
     pair = ("( not b )", "( b ( and d ) )")
-    batch = trained.model.batch([trained.question(pair)])
+    batch = trained.model.batch([trained.example(pair)])
     assert [tokens.levels.tolist() for tokens in batch.sequences] == [[[1, 0]], [[2, 1, 0]]]
     answer = trained.predict([pair])[0]
-    gold = trained.task.gold(trained.question(pair))
+    gold = trained.task.gold(trained.example(pair))
     assert all(tree.same(right) for tree, right in zip(answer.trees, gold, strict=True))
     assert trained.encode([pair]).shape == (1, 2, 8)
     (parse,) = trained.encode(["( not b )"])

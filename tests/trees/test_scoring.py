@@ -7,8 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core.trees import Tree
-from crvnn_core.trees.baselines import BASELINES, at_random, balanced, left_branching, right_branching
-from crvnn_core.trees.scoring import Sentence, agreement, f1, mean_f1, score
+from crvnn_core.trees.scoring import (
+    BASELINES,
+    Sentence,
+    agreement,
+    at_random,
+    balanced,
+    f1,
+    left_branching,
+    mean_f1,
+    right_branching,
+    score,
+)
 from crvnn_tasks.listops.language import bracketed, gold_tree, lists
 from crvnn_tasks.listops.recipe import Recipe, expressions
 from crvnn_tasks.logic.language import gold_tree as logic_tree

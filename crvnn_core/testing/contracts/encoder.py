@@ -28,7 +28,7 @@ from crvnn_core.testing.common import (
 from crvnn_core.testing.generic import Kind, Sequences, sequences
 from crvnn_core.testing.parts import encoder_arguments
 from crvnn_core.trees import Tree
-from crvnn_core.trees.levels import levels_of, tree_along
+from crvnn_core.trees.gold import levels_of, tree_along
 
 
 def _run(encoder: Encoder, batch: Sequences) -> dict[str, Tensor]:

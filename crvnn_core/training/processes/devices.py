@@ -1,26 +1,84 @@
-"""Devices, precision, threads and processes: Lightning Fabric, as a spec asks."""
+"""Devices, precision, threads and processes, as a spec asks and launchers (torchrun, SLURM) say: Lightning Fabric.
+
+It reads the environment as it is imported: what it cannot read is one message before.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from crvnn_core.delays import telling_of_delay
 from crvnn_core.errors import CrvnnError
+from crvnn_core.signals import ended_by_signal
 from crvnn_core.spec import TrainingSpec
-from crvnn_core.training.processes.fabric import (
-    DDPStrategy,
-    Fabric,
-    LightningEnvironment,
-    MixedPrecision,
-    SLURMEnvironment,
-)
-from crvnn_core.training.processes.launchers import check_ranks, count, patience
-from crvnn_core.training.processes.signals import ended_by_signal
+
+#: Ranks, by launcher: whoever sets them has started the processes.
+_RANKS = {"torchrun": ("RANK", "LOCAL_RANK"), "SLURM": ("SLURM_PROCID", "SLURM_LOCALID")}
+#: Other numbers that Fabric reads.
+_OTHERS = {"torchrun": ("NODE_RANK", "GROUP_RANK", "MASTER_PORT"), "SLURM": ("SLURM_NODEID",)}
+
+
+def check_numbers() -> None:
+    """Refuse what is no number, which Fabric would fail at, some of it as soon as it is imported."""
+    for numbers in (_RANKS, _OTHERS):
+        for launcher, names in numbers.items():
+            for name in names:
+                _number(name, "a number", launcher)
+
+
+def check_ranks(processes: int) -> None:
+    """Refuse what is no number, and a rank that none of so many processes has."""
+    check_numbers()
+    for launcher, names in _RANKS.items():
+        for name in names:
+            if processes > 1 and (rank := _number(name, "a number", launcher)) >= processes:
+                raise CrvnnError(
+                    f"{name} is set to {rank} in the environment, but there are {processes} processes, which are "
+                    f"numbered from 0 to {processes - 1}"
+                )
+
+
+def count(name: str) -> int:
+    """The number of processes in an environment variable; 0 if it is not set."""
+    return _number(name, "a number of processes", "SLURM" if name.startswith("SLURM") else "torchrun")
+
+
+def _number(name: str, what: str, launcher: str) -> int:
+    text = os.environ.get(name, "").strip() or "0"
+    if not text.isascii() or not text.isdecimal() or len(text) > 6:
+        raise CrvnnError(
+            f"{name} is set to '{text:.40}' in the environment; it must be {what}, as {launcher} sets it. "
+            f"'unset {name}' trains in one process."
+        )
+    return int(text)
+
+
+def patience() -> timedelta:
+    """How long a process waits for the others before it gives up."""
+    text = os.environ.get("CRVNN_TIMEOUT", "").strip() or "600"
+    if not text.isascii() or not text.isdecimal() or len(text) > 6 or not int(text):
+        raise CrvnnError(
+            f"CRVNN_TIMEOUT is set to '{text:.40}' in the environment; it must be a number of seconds below a million"
+        )
+    return timedelta(seconds=int(text))
+
+
+check_numbers()
+
+from lightning_fabric import Fabric as Fabric  # noqa: E402
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment  # noqa: E402
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment  # noqa: E402
+from lightning_fabric.plugins.precision import MixedPrecision  # noqa: E402
+from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: E402
 
 #: How many times slower than with one thread an operation must be to be noticed. Idle cores stay well below.
 NOTICEABLE = 2.0
@@ -138,3 +196,20 @@ def remark_on_busy_cores() -> str:
         f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one. "
         "Interrupt it and resume with --set training.threads=1 to be faster."
     )
+
+
+def summed(fabric: Fabric, tensor: Tensor) -> Tensor:
+    """A tensor summed over all processes."""
+    if fabric.world_size == 1:
+        return tensor
+    total = fabric.all_reduce(tensor, reduce_op="sum")
+    assert isinstance(total, Tensor)
+    return total
+
+
+def read_by_first(fabric: Fabric, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What the first process reads from its disk, in every process."""
+    if fabric.world_size == 1:
+        return read()
+    found: dict[str, Any] = fabric.broadcast(read() if fabric.is_global_zero else {})
+    return found

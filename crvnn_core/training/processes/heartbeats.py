@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import torch.distributed
 
 from crvnn_core.errors import LostProcessError
-from crvnn_core.training.processes.fabric import Fabric
+from crvnn_core.training.processes.devices import Fabric
 
 #: Seconds between two heartbeats.
 BEAT = 1.0
@@ -129,7 +129,9 @@ class Heartbeats:
         except RuntimeError:
             self._settle(f"{self._no_store()}. {self.advice}".rstrip())
         if not self._known.wait(SUSPICIOUS_SILENCE + 3 * BEAT):
-            reason = f"{self._name(self.rank)} waited in vain for another: {error!s:.200}{self._places()}"
+            reason = (
+                f"{self._name(self.rank)} timed out waiting for another rank: {error!s:.200}{self._places()}"
+            )
             self._judge(f"{reason}. {self.advice}".rstrip())
         raise LostProcessError(self._verdict) from error
 

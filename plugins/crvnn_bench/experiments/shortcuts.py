@@ -16,7 +16,7 @@ from crvnn_bench.contenders.build import Contenders
 from crvnn_bench.measurement.timing import Timed, interleave, synchronizer
 from crvnn_core import Batch, CrvnnError, Example, Model
 from crvnn_core.model.batch import collate
-from crvnn_core.training.memory import TOKEN_BUDGET, within_budget
+from crvnn_core.training.data import TOKEN_BUDGET, within_budget
 from crvnn_tasks.listops.language import evaluate
 from crvnn_tasks.listops.recipe import Recipe, expressions
 

@@ -20,8 +20,7 @@ from crvnn_bench.measurement.work import Work, perform, ready
 from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import Range, random_batch, samples_of
 from crvnn_core import CrvnnError, Example, Model
-from crvnn_core.training.data import example_length
-from crvnn_core.training.memory import out_of_memory
+from crvnn_core.training.data import example_length, out_of_memory
 
 _SHORT = 8  # tokens of the warm-up
 _ERROR_TAIL = 400  # characters of a failed process's stderr in the error message

@@ -40,7 +40,7 @@ def contents(
 
 def _one(run: RunDirectory, name: str, metrics: bool, checkpoints: bool) -> dict[str, Path | str]:
     run.check_spec()
-    for path in (run.lexicon, run.weights):
+    for path in (run.vocabulary, run.weights):
         if not path.exists():
             raise CrvnnError(run.missing(path))
     if checkpoints and not run.last.exists():
@@ -51,7 +51,7 @@ def _one(run: RunDirectory, name: str, metrics: bool, checkpoints: bool) -> dict
         if path.is_file()
     }
     spec, results = _spec(run), run.read_json(run.results) if run.results.exists() else {}
-    classes = run.read_lexicon().classes
+    classes = run.read_vocabulary().classes
     text = next((run.path / card for card in CARDS if (run.path / card).is_file()), None)
     files.pop("MODEL.md", None)
     files["README.md"] = model_card(name, spec, results, text.read_text(encoding="utf-8") if text else "")
@@ -60,7 +60,7 @@ def _one(run: RunDirectory, name: str, metrics: bool, checkpoints: bool) -> dict
 
 
 def _paths(run: RunDirectory, metrics: bool, checkpoints: bool) -> Iterator[Path]:
-    yield from (run.spec, run.lexicon, run.weights, run.environment, run.results)
+    yield from (run.spec, run.vocabulary, run.weights, run.environment, run.results)
     yield from kept_plugin_files(run)
     if metrics or checkpoints:
         yield run.metrics

@@ -8,10 +8,10 @@ from typing import Any
 from markupsafe import Markup
 
 from crvnn_core.display.charts import Matrix
-from crvnn_core.inference.gold import agreement
 from crvnn_core.inference.inspection import InspectedSequence, Inspection
+from crvnn_core.inference.parsing import agreement
 from crvnn_core.runs.comparison import percent
-from crvnn_core.trees.conflicts import conflicts_told
+from crvnn_core.trees.extraction import conflicts_told
 from crvnn_core.trees.formats.svg import svg
 from crvnn_core.trees.scoring import Sentence, nontrivial_spans
 from crvnn_report.inputs import Input

@@ -8,7 +8,7 @@ from torch import nn
 from contract_cases import contract_tests
 from crvnn_core import Example, Task
 from crvnn_core.trees import Tree
-from crvnn_core.trees.baselines import left_branching
+from crvnn_core.trees.scoring import left_branching
 
 #: Settings away from the defaults: the component's name, and what is set.
 VARIANTS = [

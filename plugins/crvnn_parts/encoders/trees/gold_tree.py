@@ -31,7 +31,7 @@ class GoldTree(Encoder):
         lengths = checked_lengths(inputs, mask, self.width)
         if levels is None or levels.shape != mask.shape:
             raise InputError(
-                f"this encoder composes along given trees: levels {list(mask.shape)}, as crvnn_core.trees.levels."
+                f"this encoder composes along given trees: levels {list(mask.shape)}, as crvnn_core.trees.gold."
                 f"levels_of makes them; got {'none' if levels is None else list(levels.shape)}"
             )
         leaves = self.cell.leaf(inputs.masked_fill(~mask.unsqueeze(-1), 0)).to(inputs.dtype)

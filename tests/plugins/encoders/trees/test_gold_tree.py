@@ -6,7 +6,7 @@ import torch
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.testing.parts import AddingCell, PlainCell
 from crvnn_core.trees import Tree
-from crvnn_core.trees.levels import levels_of
+from crvnn_core.trees.gold import levels_of
 from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.cells.gru import GRUCell
 from crvnn_parts.cells.lstm import LSTMCell

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while training: the first ends it after its step, and work outside Python ends too."""
+"""SIGINT and SIGTERM: they end a program in order, training after its step, and work outside Python too."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-import torch
-
-from crvnn_core.training.processes.fabric import Fabric, summed
-
 #: Seconds that a second SIGINT or SIGTERM leaves for closing files and telling observers.
 GRACE = 5.0
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM was received: handled as Ctrl-C is, so that temporary files are removed."""
 
 
 class Interruption:
@@ -24,23 +24,13 @@ class Interruption:
     def __init__(self) -> None:
         self.requested = False
 
-    def in_any_process(self, fabric: Fabric) -> bool:
-        """Whether any of the processes was interrupted: all of them must take the same number of steps."""
-        if fabric.world_size > 1:
-            requests = summed(fabric, torch.tensor(float(self.requested), device=fabric.device))
-            self.requested = bool(requests > 0)
-        return self.requested
-
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
         """Within this context the first SIGINT or SIGTERM only sets ``requested``; the second raises KeyboardInterrupt.
 
         If the context has not been left ``GRACE`` seconds later, because the step hangs outside Python or catches
-        everything, the process ends. Outside the main thread, where Python delivers no signals, nothing changes.
+        everything, the process ends.
         """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
         def request(number: int, frame: object) -> None:
             if self.requested:
@@ -48,13 +38,34 @@ class Interruption:
             self.requested = True
             print("\ncrvnn: stopping after this step; once more stops at once", file=sys.stderr)
 
-        before = {which: signal.signal(which, request) for which in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            with ended_by_signal(2):
-                yield
-        finally:
-            for which, handler in before.items():
-                signal.signal(which, handler)
+        with _handled(request, signal.SIGINT, signal.SIGTERM), ended_by_signal(2):
+            yield
+
+
+@contextlib.contextmanager
+def raising_on_sigterm() -> Iterator[None]:
+    """Within this context SIGTERM raises ``TerminatedError``, unless it is handled or ignored already."""
+
+    def terminate(number: int, frame: object) -> None:
+        raise TerminatedError
+
+    free = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    with _handled(terminate, signal.SIGTERM) if free else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int, object], None], *numbers: int) -> Iterator[None]:
+    """Handle signals within this context. Outside the main thread, where Python delivers none, nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 @contextlib.contextmanager

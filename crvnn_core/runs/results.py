@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, field, fields, frozen
 
+from crvnn_core.display.tables import write_csv
 from crvnn_core.errors import InputError
+from crvnn_core.files import write_atomically
 from crvnn_core.views import make_frame
 
 if TYPE_CHECKING:
     import pandas
 
 _MOST_CLASSES = 20  # of a confusion matrix that is drawn in a notebook
-from crvnn_core.display.tables import write_csv
-from crvnn_core.files import write_atomically
 
 
 @frozen

@@ -14,7 +14,7 @@ from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Encoding
 from crvnn_core.trees import Tree, trees_of
-from crvnn_core.trees.extraction import conflicts_told
+from crvnn_core.trees.extraction import describe_conflicts
 from crvnn_core.views import make_frame
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class InspectedSequence:
             "exists": _rounded(self.exists),
             "compose": _rounded(self.compose),
             "tree": self.tree.plain() if self.tree is not None else None,
-            "conflicts": conflicts_told(self.tree),
+            "conflicts": describe_conflicts(self.tree),
             "left": _rounded(self.left),
             "right": _rounded(self.right),
         }

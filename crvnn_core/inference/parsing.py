@@ -14,7 +14,7 @@ from crvnn_core.inference.predictions import Prediction
 from crvnn_core.inference.texts import Text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example, Task
-from crvnn_core.trees.extraction import conflicts_told
+from crvnn_core.trees.extraction import describe_conflicts
 from crvnn_core.trees.formats import ONE_LINE
 from crvnn_core.trees.scoring import Sentence, gold_sentences, nontrivial_spans
 from crvnn_core.trees.tree import Tree
@@ -61,7 +61,7 @@ class Parse:
     @property
     def conflicts(self) -> str:
         """The conflicts of the trees in words; empty if there are none."""
-        return " ".join(filter(None, map(conflicts_told, self.trees)))
+        return " ".join(filter(None, map(describe_conflicts, self.trees)))
 
     @property
     def unknown_tokens(self) -> list[str]:
@@ -83,7 +83,7 @@ class Parse:
                 "brackets": str(tree),
                 **tree.plain(),
                 "unknown": sorted(places),
-                "conflicts": conflicts_told(tree),
+                "conflicts": describe_conflicts(tree),
             }
             for tree, places in pairs
         ]

@@ -110,13 +110,10 @@ def write_predictions(
         if path.suffix.lower() == ".jsonl":
             file.writelines(json.dumps(record(*pair), ensure_ascii=False) + "\n" for pair in pairs)
         else:
-            _write_table(file, [_table_row(*pair, trees) for pair in pairs])
-
-
-def _write_table(file: Any, rows: Sequence[dict[str, Any]]) -> None:
-    names = dict.fromkeys(name for row in rows for name in row)
-    empty = {name for name in _OPTIONAL if not any(row[name] for row in rows)}
-    write_csv(file, [name for name in names if name not in empty], rows)
+            table = [_table_row(*pair, trees) for pair in pairs]
+            names = dict.fromkeys(name for row in table for name in row)
+            empty = {name for name in _OPTIONAL if not any(row[name] for row in table)}
+            write_csv(file, [name for name in names if name not in empty], table)
 
 
 def _table_row(row: InputRow, answer: Prediction, trees: bool) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def load_published_weights(encoder: nn.Module, state_dict: Mapping[str, Tensor])
     """Copy the authors' weights into an encoder of the ``reference`` preset.
 
     Linear layers may be named as the authors' wrapper saves them (``scorer.linear.weight``) or plainly
-    (``scorer.weight``). Missing, extra and misshapen tensors are refused together, and nothing is changed.
+    (``scorer.weight``). Missing, extra and wrongly shaped tensors are refused together, and nothing is changed.
     """
     given = {name.replace(".linear.", "."): tensor for name, tensor in state_dict.items()}
     ours = dict(encoder.named_parameters())
@@ -49,7 +49,7 @@ def load_published_weights(encoder: nn.Module, state_dict: Mapping[str, Tensor])
     for name in given.keys() & NAMES.keys():
         want, got = list(ours[NAMES[name]].shape), list(given[name].shape)
         if want != got:
-            problems.append(f"misshapen: {name} is {got}, but this encoder needs {want}")
+            problems.append(f"wrong shape: {name} is {got}, but this encoder needs {want}")
     if problems:
         raise CrvnnError(
             "these are not weights for this encoder:\n" + "\n".join(f"  {p}" for p in sorted(problems))

@@ -148,7 +148,7 @@ class Result:
         return asdict(
             self,
             filter=lambda attribute, _: attribute.name != "classification",
-            value_serializer=lambda _, __, value: value if _is_plain(value) else None,
+            value_serializer=lambda _, __, value: finite(value),
         )
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -220,8 +220,9 @@ def _classification(found: Classification | None) -> Iterable[str]:
     yield table(("", *found.classes), matrix, right=range(1, len(found.classes) + 1))
 
 
-def _is_plain(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
+def finite(value: Any) -> Any:
+    """The value, or ``None`` for NaN and infinity, which JSON cannot represent."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 #: A run, the data it was evaluated on, and ``soft`` or ``hard`` decisions.

@@ -83,7 +83,7 @@ def load(path: Path, *, shapes_only: bool = False) -> dict[str, Any]:
         found = _unpack(json.loads(metadata[_STRUCTURE]), tensors)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CrvnnError(
-            f"{path} was not written by crvnn: its structure is another ({error!r:.100})"
+            f"{path} was not written by crvnn: its structure is unknown ({error!r:.100})"
         ) from None
     if not isinstance(found, dict):
         raise CrvnnError(f"{path} was not written by crvnn: it holds no dictionary")

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, raised_at
 from crvnn_core.files import replacing
 from crvnn_core.interfaces import Observer
+from crvnn_core.runs.results import finite
 from crvnn_core.spec import spec_dict
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class JsonLines(Observer):
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
         self._step = facts.get("step", 0)
         # A file in the run's own directory belongs to this run alone; one elsewhere may be shared by several runs.
-        own = self._step > 0 or self._is_inside(facts.get("directory"))
+        directory = facts.get("directory")
+        inside = directory is not None and self.path.resolve().is_relative_to(Path(directory).resolve())
+        own = self._step > 0 or inside
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.is_file():  # not a device or a pipe
@@ -132,14 +135,11 @@ class JsonLines(Observer):
             self._file.close()
             self._file = None
 
-    def _is_inside(self, directory: str | None) -> bool:
-        return directory is not None and self.path.resolve().is_relative_to(Path(directory).resolve())
-
     def _write(self, kind: str, content: Mapping[str, Any]) -> None:
         if self._file is None:
             return
         record = {"step": self._step, "kind": kind}
-        record |= {name: _finite(value) for name, value in content.items()}
+        record |= {name: finite(value) for name, value in content.items()}
         try:
             print(json.dumps(record), file=self._file, flush=True)
         except OSError as error:
@@ -163,8 +163,3 @@ def _is_kept(line: bytes, last: float) -> bool:
     except (ValueError, KeyError, TypeError):
         return True  # not one of our records
     return not isinstance(step, int) or step <= last
-
-
-def _finite(value: Any) -> Any:
-    """The value, or ``None`` for NaN and infinity, which JSON cannot represent."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

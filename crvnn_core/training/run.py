@@ -73,14 +73,16 @@ def read_results(run: RunDirectory) -> Results:
         return Results()
     splits = run.read_json(run.results).get("splits", {})
     try:
-        return Results({split: _result(plain) for split, plain in splits.items()})
+        return Results(
+            {
+                split: Result(
+                    _score(plain["total"]), {name: _score(each) for name, each in plain["buckets"].items()}
+                )
+                for split, plain in splits.items()
+            }
+        )
     except (AttributeError, KeyError, TypeError):
         raise CrvnnError(f"{run.results} is damaged: it lacks the scores of its splits") from None
-
-
-def _result(plain: Mapping[str, Any]) -> Result:
-    buckets = {name: _score(score) for name, score in plain["buckets"].items()}
-    return Result(_score(plain["total"]), buckets)
 
 
 def _score(plain: Mapping[str, Any]) -> Score:
@@ -189,14 +191,19 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
 def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> None:
     """Put saved weights into a model; if they do not fit, an error that says in what."""
     _expect_fit(model.state_dict(), weights, path)
-    if broken := [f"not finite: {name} has NaN or infinity" for name in _not_finite(model, weights)]:
+    broken = [
+        f"not finite: {name} has NaN or infinity"  # every answer would be NaN
+        for name, _ in model.named_parameters()
+        if not bool(weights[name].isfinite().all())
+    ]
+    if broken:
         raise CrvnnError(_misfit(path, broken))
     model.load_state_dict(dict(weights))
 
 
 def _expect_fit(ours: Mapping[str, Tensor], weights: Mapping[str, Tensor], path: Path) -> None:
     if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
-        raise CrvnnError(f"{path} was not written by crvnn: some of its weights are no tensors")
+        raise CrvnnError(f"{path} was not written by crvnn: some of its weights are not tensors")
     if "embed.weight" in weights and len(weights["embed.weight"]) != len(ours["embed.weight"]):
         raise CrvnnError(
             f"{path}: these weights know {len(weights['embed.weight'])} tokens, but the vocabulary has "
@@ -205,7 +212,7 @@ def _expect_fit(ours: Mapping[str, Tensor], weights: Mapping[str, Tensor], path:
     problems = [f"missing: {name}" for name in ours if name not in weights]
     problems += [f"unknown: {name}" for name in weights if name not in ours]
     problems += [
-        f"misshapen: {name} is {list(weights[name].shape)}, the model's {list(tensor.shape)}"
+        f"wrong shape: {name} is {list(weights[name].shape)}, the model's {list(tensor.shape)}"
         for name, tensor in ours.items()
         if name in weights and weights[name].shape != tensor.shape
     ]
@@ -215,12 +222,6 @@ def _expect_fit(ours: Mapping[str, Tensor], weights: Mapping[str, Tensor], path:
 
 def _misfit(path: Path, problems: list[str]) -> str:
     return f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems)
-
-
-def _not_finite(model: Model, weights: Mapping[str, Tensor]) -> list[str]:
-    """The parameters for which the weights have NaN or infinity: every answer would be NaN."""
-    names = [name for name, _ in model.named_parameters() if name in weights]
-    return [name for name in names if not bool(weights[name].isfinite().all())]
 
 
 def saved_weights(path: Path) -> Mapping[str, Tensor]:
@@ -274,6 +275,6 @@ def begin_with(model: Model, path: Path) -> None:
         raise CrvnnError(f"[training.start]: {run.missing(run.weights)}")
     if run.read_vocabulary().tokens != model.vocabulary.tokens:
         raise CrvnnError(
-            f"[training.start]: the vocabulary of {path} is another; its weights mean nothing here"
+            f"[training.start]: the vocabulary of {path} differs; its weights do not fit this one"
         )
     load_best_weights(model, run)

@@ -241,9 +241,12 @@ class Trainer:
 
     def _finish(self, splits: Sequence[str]) -> dict[str, Result]:
         """Evaluate the best weights on splits that were not trained on."""
-        weights = read_by_first(self.fabric, self._best_weights)
+        run, last = self.directory, self.stages[-1].model
+        weights = read_by_first(
+            self.fabric, lambda: self._best if run is None else best_weights(run, last, self._note)
+        )
         if weights:
-            load_weights(self.model, weights, self.directory.weights if self.directory else Path("memory"))
+            load_weights(self.model, weights, run.weights if run else Path("memory"))
         results: dict[str, Result] = {}
         for name in splits:
             results[name] = self._evaluate(name, list(split_examples(self.task, name, 0)))
@@ -251,10 +254,6 @@ class Trainer:
                 facts = {"seed": self.assembly.spec.seed, "step": self.position.best_step}
                 write_results(self.directory, results, development_split(self.task), facts)
         return results
-
-    def _best_weights(self) -> dict[str, Tensor]:
-        run = self.directory
-        return self._best if run is None else best_weights(run, self.stages[-1].model, self._note)
 
     # Checkpoints.
 

@@ -114,7 +114,7 @@ def conflict_steps(trace: Trace, row: int, length: int) -> list[int | None]:
     return [step or None for step in (lost * steps).amax(0).tolist()]
 
 
-def conflicts_told(tree: Tree | None) -> str:
+def describe_conflicts(tree: Tree | None) -> str:
     """The conflicts of a tree in a sentence or two; empty if there are none."""
     if tree is None or not tree.conflicts:
         return ""

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from attrs import frozen
 from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, InputError
+from crvnn_core.interfaces import Encoder, Example, Task
 from crvnn_core.trees.tree import Node, Tree
-
-if TYPE_CHECKING:
-    from crvnn_core.interfaces import Encoder, Example, Task
-
 
 #: What to do without trees.
 WAY_OUT = "The encoders 'crvnn', 'gumbel-tree', 'balanced' and others need no trees ('crvnn list encoders' has all)."
@@ -72,7 +69,7 @@ class TreeSource:
         """That of a task, for an encoder; an error if the encoder needs trees, and the task defines none."""
         if not encoder.needs_trees:
             return cls()
-        if type(task).gold is _untold():
+        if type(task).gold is Task.gold:
             raise CrvnnError(
                 f"it composes along gold trees, and the task {type(task).__name__} has none. {WAY_OUT} "
                 "A task of one's own has trees if it defines 'gold'."
@@ -103,12 +100,6 @@ class TreeSource:
                 "model.tree_source = crvnn_core.trees.gold.TreeSource(task)"
             )
         return self.task
-
-
-def _untold() -> object:
-    from crvnn_core.interfaces import Task  # at the top this would be an import cycle
-
-    return Task.gold
 
 
 def levels_of(trees: Sequence[Tree], mask: Tensor) -> Tensor:

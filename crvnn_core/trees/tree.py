@@ -222,7 +222,7 @@ def _check(tokens: tuple[str, ...], nodes: tuple[Node, ...]) -> None:
     if not tokens:
         raise InputError("a tree needs at least one token")
     if not all(isinstance(token, str) for token in tokens):
-        raise InputError("the tokens of a tree are texts")
+        raise InputError("the tokens of a tree must be strings")
     if len(nodes) != len(tokens) - 1:
         raise InputError(
             f"a binary tree over {len(tokens)} tokens has {len(tokens) - 1} inner nodes, not {len(nodes)}"

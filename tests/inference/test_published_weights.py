@@ -154,7 +154,7 @@ def test_wrong_weights_are_refused_together_and_change_nothing(catalog):
     message = str(caught.value)
     assert "missing: END" in message
     assert "not a tensor of the published encoder: decoder.weight" in message
-    assert f"misshapen: LN.bias is [{WIDTH + 1}], but this encoder needs [{WIDTH}]" in message
+    assert f"wrong shape: LN.bias is [{WIDTH + 1}], but this encoder needs [{WIDTH}]" in message
     assert all(torch.equal(before[name], p) for name, p in ours.named_parameters())
 
 

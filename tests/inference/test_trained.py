@@ -409,7 +409,7 @@ def test_weights_that_do_not_fit_are_refused_before_there_is_memory_for_the_mode
         lambda module, name, parameter: devices.add(parameter.device.type)
     )
     try:
-        with pytest.raises(CrvnnError, match=r"do not fit the model:\n .*misshapen: \S+ is \[") as error:
+        with pytest.raises(CrvnnError, match=r"do not fit the model:\n .*wrong shape: \S+ is \[") as error:
             load(path, small_catalog)
     finally:
         counting.remove()

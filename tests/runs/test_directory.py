@@ -160,7 +160,7 @@ def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(run, small_catalo
 @pytest.mark.parametrize(("key", "value"), [("vector_size", 9), ("classes", ["no", "yes", "maybe"])])
 def test_other_things_that_do_not_fit_the_weights_are_refused(run, small_catalog, key, value):
     run.write_json(run.vocabulary, {**json.loads(run.vocabulary.read_text()), key: value})
-    with pytest.raises(CrvnnError, match=r"these weights do not fit the model:\n  misshapen: ") as caught:
+    with pytest.raises(CrvnnError, match=r"these weights do not fit the model:\n  wrong shape: ") as caught:
         load(run.path, small_catalog)
     assert str(run.weights) in str(caught.value)
 

@@ -24,11 +24,8 @@ def visible(token: str, *, spaces: bool = False) -> str:
 
     :param spaces: whether spaces may stand inside it, but not at its ends.
     """
-    return re.sub(_EDGES if spaces else _SPACE, _escaped, token) or r"\e"
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return _SHORT.get(found[0]) or f"\\u{{{ord(found[0]):x}}}"
+    pattern = _EDGES if spaces else _SPACE
+    return re.sub(pattern, lambda found: _SHORT.get(found[0]) or f"\\u{{{ord(found[0]):x}}}", token) or r"\e"
 
 
 def as_json(value: object) -> str:

@@ -55,11 +55,11 @@ def _node(number: int, found: object) -> Node:
         raise InputError(f"node {number} is not an object")
     for name in _PLACES:
         if not _is_count(found.get(name)):
-            raise InputError(f'node {number}: "{name}" must be a whole number, 0 or more')
+            raise InputError(f'node {number}: "{name}" must be an integer, 0 or more')
     step, chance, conflict = (found.get(name) for name in ("step", "chance", "conflict"))
     for name, value in (("step", step), ("conflict", conflict)):
         if value is not None and not (_is_count(value) and value):
-            raise InputError(f'node {number}: "{name}" must be a whole number from 1 on, or null')
+            raise InputError(f'node {number}: "{name}" must be an integer, 1 or more, or null')
     if chance is not None and not (_is_number(chance) and 0 <= chance <= 1):
         raise InputError(f'node {number}: "chance" must be a number from 0 to 1, or null')
     start, split, end = (found[name] for name in _PLACES)

@@ -11,7 +11,7 @@ from crvnn_core.display.charts import Matrix
 from crvnn_core.inference.inspection import InspectedSequence, Inspection
 from crvnn_core.inference.parsing import agreement
 from crvnn_core.runs.comparison import percent
-from crvnn_core.trees.extraction import conflicts_told
+from crvnn_core.trees.extraction import describe_conflicts
 from crvnn_core.trees.formats.svg import svg
 from crvnn_core.trees.scoring import Sentence, nontrivial_spans
 from crvnn_report.inputs import Input
@@ -110,7 +110,7 @@ def _sequence(sequence: InspectedSequence, gold: Sentence | None) -> dict[str, A
         # ``svg`` escapes the tokens itself.
         "tree": Markup(svg(tree, unknown=unknown)) if tree is not None else None,
         "agreement": agreement(tree, gold),
-        "conflicts": conflicts_told(tree),
+        "conflicts": describe_conflicts(tree),
         "unknown": list(dict.fromkeys(sequence.tokens[place] for place in sorted(unknown))),
     }
 

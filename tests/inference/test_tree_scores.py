@@ -46,7 +46,7 @@ def test_without_gold_trees_there_are_faithfulness_and_conflicts(letters_run, sm
 def test_texts_are_scored_as_examples_are(guided):
     texts = ["[MAX 2 9 [MIN 4 7 ] 0 ]", "[SM 1 2 ]"]
     found = score_trees({"mine": guided}, texts)
-    assert found == score_trees({"mine": guided}, [guided.question(text) for text in texts])
+    assert found == score_trees({"mine": guided}, [guided.example(text) for text in texts])
     assert found.scores["mine"].exact == 1
     assert found.sequences == 2
 

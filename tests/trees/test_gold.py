@@ -71,12 +71,12 @@ def test_a_users_own_task_with_trees_is_trained_evaluated_and_predicted(sums):
 
 def test_sentence_vectors_are_composed_along_the_same_trees(sums):
     (vector,) = sums.encode([TEXT])
-    batch = sums.model.batch([sums.question(TEXT)])
+    batch = sums.model.batch([sums.example(TEXT)])
     torch.testing.assert_close(vector, sums.model(batch).encodings[0].vector[0].detach())
 
 
 def test_tokens_of_structure_are_not_composed(sums):
-    batch = sums.model.batch([sums.question(TEXT)])
+    batch = sums.model.batch([sums.example(TEXT)])
     assert batch.sequences[0].levels.tolist() == [[1, 2, 1, 0]]
     assert batch.sequences[0].ids.shape == (1, 4)
     assert sums.evaluate(sums.examples("train")).total.depth == 2

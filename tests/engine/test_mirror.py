@@ -6,7 +6,7 @@ import torch
 from crvnn_core import Recursion
 from crvnn_core.engine.mirror import mirrored_gaps, mirrored_tokens
 from crvnn_core.trees import trees_of
-from crvnn_core.trees.levels import levels_of, tree_along
+from crvnn_core.trees.gold import levels_of, tree_along
 from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.decisions.sigmoids import Modulated, Stretched
 from crvnn_parts.haltings import Threshold

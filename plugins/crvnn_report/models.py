@@ -1,4 +1,4 @@
-"""The models that a report is about, and their predictions for a sample of examples."""
+"""The models that a report is about, their predictions for a sample of a split, and single inputs shown in full."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from attrs import field, frozen
 
 from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameError
 from crvnn_core.host.catalog import Catalog
+from crvnn_core.inference.inspection import Inspection, inspect
+from crvnn_core.inference.parsing import read_gold
+from crvnn_core.inference.texts import Text, pair_texts
 from crvnn_core.inference.trained import Trained, load
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.records import Record, Variant
 from crvnn_core.runs.seeds import development_accuracy
 from crvnn_core.training.data import TOKEN_BUDGET, example_length, within_budget
+from crvnn_core.trees.scoring import Sentence
+
+#: Tokens up to which the sequences of an example can be shown.
+_EXAMPLE_TOKENS = 32
+#: Tokens up to which a user's text can be shown.
+_TEXT_TOKENS = 120
 
 
 @frozen
@@ -103,3 +112,129 @@ def predict(
 
 def _listed(classes: Sequence[str], most: int = 6) -> str:
     return ", ".join(classes[:most]) + (" ..." if len(classes) > most else "")
+
+
+@frozen
+class Sample:
+    """Examples of a split, or the reason why there are none."""
+
+    split: str
+    examples: tuple[Example, ...] = ()
+    #: How many examples the split has.
+    split_size: int = 0
+    problem: str = ""
+
+
+def draw_sample(trained: Trained, split: str | None, most: int) -> Sample:
+    """At most ``most`` examples, spread evenly over a split (by default the task's last one).
+
+    Missing data is a reason in ``Sample.problem``; a split that the task does not have is an error.
+    """
+    try:
+        name = split or trained.task.splits[-1]
+        examples = trained.examples(name)
+    except UnknownNameError:
+        raise
+    except CrvnnError as error:
+        return Sample(split or "", problem=str(error))
+    if len(examples) <= most:
+        return Sample(name, tuple(examples), len(examples))
+    chosen = tuple(examples[place * len(examples) // most] for place in range(most))
+    return Sample(name, chosen, len(examples))
+
+
+def choose_examples(
+    trained: Trained, examples: Sequence[Example], models: Sequence[VariantModel], most: int
+) -> list[int]:
+    """Indices of examples to show, of various lengths; up to half of them such that a model is wrong."""
+    short = [
+        index
+        for index, example in enumerate(examples)
+        if all(2 < len(sequence) <= _EXAMPLE_TOKENS for sequence in example.sequences)
+        and example_text(trained, example) is not None
+    ]
+    short.sort(key=lambda index: example_length(examples[index]))
+    predictions = [model.predictions for model in models if model.predictions]
+    wrong = [index for index in short if not all(one[index].correct for one in predictions)]
+    correct = [index for index in short if all(one[index].correct for one in predictions)]
+    half = _spread(wrong, examples, most // 2)
+    return _spread(correct, examples, most - len(half)) + half
+
+
+def example_text(trained: Trained, example: Example) -> Text | None:
+    """The text that the task tokenizes into an example; ``None`` if joining its tokens does not give it."""
+    texts = tuple(" ".join(sequence) for sequence in example.sequences)
+    try:
+        again = tuple(tuple(trained.task.tokenize(text)) for text in texts)
+    except InputError:
+        return None
+    if again != example.sequences:
+        return None
+    return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
+
+
+def _spread(indices: Sequence[int], examples: Sequence[Example], most: int) -> list[int]:
+    """At most ``most`` of the indices, ordered by length, of evenly spread lengths and different sequences."""
+    different = list({examples[index].sequences: index for index in reversed(indices)}.values())[::-1]
+    if len(different) <= most:
+        return different
+    lengths = {index: example_length(examples[index]) for index in different}
+    shortest, longest = lengths[different[0]], lengths[different[-1]]
+    chosen: list[int] = []
+    for place in range(most):
+        wanted = shortest + (place + 0.5) / most * (longest - shortest)
+        left = [index for index in different if index not in chosen]
+        chosen.append(min(left, key=lambda index: abs(lengths[index] - wanted)))
+    return sorted(chosen, key=different.index)
+
+
+@frozen
+class Input:
+    """A text, or a pair of texts, and what each model made of it."""
+
+    text: Text
+    #: The gold label, if it is known.
+    gold: str | None
+    #: By model: the prediction with its steps, or the reason why there is none.
+    inspections: tuple[Inspection | str, ...]
+    #: By sequence: the gold tree, if the task has one.
+    gold_trees: tuple[Sentence | None, ...]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether any model predicts another label than the gold one."""
+        labels = (inspection.label for inspection in self.inspections if isinstance(inspection, Inspection))
+        return self.gold is not None and any(label != self.gold for label in labels)
+
+
+def check_texts(texts: Sequence[str], trained: Trained) -> list[Text]:
+    """A user's texts, two by two for a task on pairs; one that is too long to be shown is an error."""
+    found = pair_texts(texts, trained.task)
+    for number, text in enumerate(found):
+        longest = max(map(len, trained.example(text, number).sequences))
+        if longest > _TEXT_TOKENS:
+            raise InputError(
+                f"text {number + 1} has {longest:,} tokens; a report shows texts of up to {_TEXT_TOKENS}"
+            )
+    return found
+
+
+def inspect_input(text: Text, gold: str | None, models: Sequence[VariantModel]) -> Input:
+    """What each model makes of an input.
+
+    :param gold: the label of an example; that of a user's text is computed, where the task can.
+    :param models: at least one of them loaded.
+    """
+    trained = next(model.trained for model in models if model.trained is not None)
+    known = read_gold(trained, text)
+    label = known.label if gold is None else gold
+    return Input(text, label, tuple(_inspection(model, text) for model in models), known.sentences)
+
+
+def _inspection(model: VariantModel, text: Text) -> Inspection | str:
+    if model.trained is None:
+        return model.problem
+    try:
+        return inspect(model.trained, text)
+    except InputError as error:  # the weights of this model may have overflowed
+        return str(error)

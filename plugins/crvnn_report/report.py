@@ -13,9 +13,20 @@ from crvnn_core.host.runs import read_runs
 from crvnn_core.inference.trained import Trained
 from crvnn_core.runs.records import Variant, check_one_task, variants
 from crvnn_report.curves import Curve, read_curves
-from crvnn_report.inputs import Input, check_texts, inspect_input
-from crvnn_report.models import VariantModel, best_run, check_classes, load_model, predict
-from crvnn_report.samples import Sample, choose_examples, draw_sample, example_text
+from crvnn_report.models import (
+    Input,
+    Sample,
+    VariantModel,
+    best_run,
+    check_classes,
+    check_texts,
+    choose_examples,
+    draw_sample,
+    example_text,
+    inspect_input,
+    load_model,
+    predict,
+)
 
 #: Opens a progress bar of a length and a label; the function it gives advances the bar.
 Progress = Callable[[int, str], AbstractContextManager[Callable[[int], None]]]

@@ -1,11 +1,13 @@
-"""Learning curves: fewer points, and smoother ones."""
+"""Learning curves: fewer points, and smoother ones; and examples of all lengths."""
 
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crvnn_core import Example
 from crvnn_report.curves import downsampled, smoothed
+from crvnn_report.models import _spread
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 
@@ -36,3 +38,13 @@ def test_smoothing_stays_within_the_values_and_leaves_a_constant_alone(values):
 def test_smoothing_removes_an_oscillation():
     found = smoothed([(float(x), float(x % 2)) for x in range(100)])
     assert all(abs(y - 0.5) < 0.1 for _, y in found)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(0, 8))
+def test_examples_to_show_are_different_and_of_all_lengths(lengths, most):
+    lengths.sort()
+    examples = [Example((("a",) * length,), 0) for length in lengths]
+    found = _spread(range(len(examples)), examples, most)
+    shown = [lengths[number] for number in found]
+    assert len(shown) == len(set(shown)) == min(most, len(set(lengths)))
+    assert shown == sorted(shown)

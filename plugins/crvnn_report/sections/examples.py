@@ -14,7 +14,7 @@ from crvnn_core.runs.comparison import percent
 from crvnn_core.trees.extraction import describe_conflicts
 from crvnn_core.trees.formats.svg import svg
 from crvnn_core.trees.scoring import Sentence, nontrivial_spans
-from crvnn_report.inputs import Input
+from crvnn_report.models import Input
 from crvnn_report.report import Report
 
 _NUMBERS = 14  # columns of a heat map up to which its numbers are written in the cells
@@ -22,7 +22,7 @@ _GONE = 0.05  # e below which c is not drawn: it has hardly any effect
 _WIDE = 76  # letters and gaps of a sequence above which it gets the whole width
 
 
-def context(report: Report) -> dict[str, Any]:
+def examples(report: Report) -> dict[str, Any]:
     """Texts of the user's, then examples of the split; some of them open, and some of these with their steps."""
     opened = () if report.texts else _contrasting_examples(report.examples)
     reason = report.sample.problem

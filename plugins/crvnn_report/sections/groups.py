@@ -11,7 +11,8 @@ from markupsafe import Markup
 
 from crvnn_core.display.charts import HEIGHT, SLANTED_HEIGHT, Axis, Mark, Plot
 from crvnn_core.display.palette import run_class
-from crvnn_core.runs.records import Variant, groups
+from crvnn_core.runs import records
+from crvnn_core.runs.records import Variant
 from crvnn_report.models import VariantModel
 from crvnn_report.report import Report
 from crvnn_report.sections.overview import mean_and_deviation
@@ -39,14 +40,18 @@ class _Series:
         return any(values and count < FEW for values, count in zip(self.values, self.counts, strict=True))
 
 
-def context(report: Report) -> dict[str, Any]:
+def groups(report: Report) -> dict[str, Any]:
     """Charts and a table for each split that has groups, the last split first; else a chart by length."""
-    by_split = {split: names for split, names in groups(report.variants).items() if names}
+    by_split = {split: names for split, names in records.groups(report.variants).items() if names}
     if by_split:
         return _by_group(report, by_split)
     series, ranges = _by_length(report.models)
     if not ranges:
-        reason = "The task defines no groups" if any(groups(report.variants)) else "There are no results yet"
+        reason = (
+            "The task defines no groups"
+            if any(records.groups(report.variants))
+            else "There are no results yet"
+        )
         return {"few": FEW, "splits": [], "reason": f"{reason}. {report.sample.problem}".strip()}
     chart = _chart("tokens", ranges, series, _LABELS["accuracy"])
     return {

@@ -17,7 +17,7 @@ _DOTS = 40  # of one run
 _UNSMOOTHED = 2  # runs up to which unsmoothed lines are drawn as well
 
 
-def context(report: Report) -> dict[str, Any]:
+def learning(report: Report) -> dict[str, Any]:
     """A chart for each metric of which a run has values."""
     charts = [(label, _chart(metric, label, report)) for metric, label, _ in METRICS]
     return {"charts": [(label, chart) for label, chart in charts if chart is not None]}

@@ -9,7 +9,7 @@ from crvnn_core.runs.records import Variant, groups
 from crvnn_report.report import Report
 
 
-def context(report: Report) -> dict[str, Any]:
+def overview(report: Report) -> dict[str, Any]:
     """Cards, and the rows of the table: for each variant its accuracy, loss and depth on every split."""
     splits = list(groups(report.variants))
     return {

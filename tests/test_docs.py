@@ -223,9 +223,9 @@ def test_every_built_in_component_is_in_the_reference(slot):
     assert [name for name in ours if f"### {slot} `{name}`\n" not in text] == []
 
 
-def test_the_readme_names_every_built_in_component_in_the_row_of_its_slot():
+def test_the_index_names_every_built_in_component_in_the_row_of_its_slot():
     catalog = read_catalog(create_plugin_manager())
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
     table = text.partition("## Built-in components")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| ([a-z, ]+) \| (.*) \|$", table, re.MULTILINE))
     del rows["slot"]

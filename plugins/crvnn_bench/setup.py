@@ -1,23 +1,32 @@
-"""What is measured: weights, depth and device, as plain data that can be passed to another process."""
+"""What is measured, as plain data that can be passed to another process; and the machine that it is measured on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import field, frozen
 
+#: The encoder whose variants are listed; any other is named the same way.
+CRVNN = "crvnn"
+#: What differs in each variant of an encoder.
+VARIANTS = {
+    "checkpointed": "with activation checkpointing: each step is recomputed in the backward pass",
+    "torch": "without native kernels",
+    "plain": "without shortcuts: every position is kept, and the cell runs on all of them",
+    "self-training": "trained by the objective 'self-training': sampled trees, composition along the best",
+    "hard": "hard inference: n - 1 compositions along one tree",
+    "dense": "the paper's formulation: n x n matrices, every position, until the last sequence halts",
+    "dense-retriever": "with n x n matrices in its retriever",
+}
+#: Variants that may be named without their encoder: then it is the one that has the weights.
+ALONE = ("dense", "dense-retriever")
 #: In place of a run: freshly initialised weights.
 UNTRAINED = "untrained"
-#: The depth with halting off, unless another is asked for: n - 1 steps of long sequences take minutes.
-HALTING_OFF_STEPS = 32
-#: The lengths of the paper's speed test, and how many expressions of each it has.
-RANGES = ("81-100", "101-200", "201-500", "501-700", "701-1000")
-SAMPLES = 50
-
-
-def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
 
 
 @frozen(kw_only=True)
@@ -38,11 +47,7 @@ class Setup:
     #: Threads of torch; 0 for torch's default.
     threads: int = 0
     #: Plug-in files to load.
-    plugins: tuple[str, ...] = field(default=(), converter=_texts)
-
-    def plain(self) -> dict[str, Any]:
-        """As plain data for JSON."""
-        return asdict(self)
+    plugins: tuple[str, ...] = field(default=(), converter=tuple)
 
     @property
     def depth(self) -> str:
@@ -50,3 +55,47 @@ class Setup:
         if self.halting:
             return f"halting on, at most {self.max_steps} steps" if self.max_steps else "halting on"
         return f"halting off, {self.max_steps} steps" if self.max_steps else "halting off, n - 1 steps"
+
+
+def environment(setup: Setup) -> dict[str, Any]:
+    """Hardware, versions, threads, seed and date, for the results of a measurement."""
+    import torch
+
+    from crvnn_core.kernels import in_use
+
+    found: dict[str, Any] = {
+        "crvnn": version("crvnn"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": setup.device,
+        "kernels": setup.device == "cpu" and in_use(),
+        "seed": setup.seed,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    if setup.device.startswith("cuda"):
+        found["gpu"] = torch.cuda.get_device_name(setup.device)
+    return found
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The model name of the processor."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def sentence(found: dict[str, Any]) -> str:
+    """The environment in one line, for tables and plots."""
+    where = found.get("gpu") or found["cpu"]
+    threads = f"{found['threads']} thread{'s' if found['threads'] != 1 else ''}"
+    kernels = "native kernels" if found.get("kernels") else "no native kernels"
+    return (
+        f"{where}, {threads}, {kernels}; torch {found['torch']}; seed {found['seed']}; {found['date'][:10]}"
+    )

@@ -75,7 +75,7 @@ def device_of(spec: RunSpec) -> str:
 
 def hardware(device: str, threads: int) -> dict[str, Any]:
     """The processor or the GPU, without the machine's name."""
-    from crvnn_bench.report.environment import cpu_model
+    from crvnn_bench.setup import cpu_model
 
     found: dict[str, Any] = {
         "cpu": cpu_model(),

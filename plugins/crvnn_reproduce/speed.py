@@ -16,8 +16,7 @@ def measure_speed(plan: Plan, job: Job, clock: Clock) -> list[Entry]:
     """
     import torch
 
-    from crvnn_bench.measurement.timing import interleave, synchronizer
-    from crvnn_bench.measurement.work import perform, ready
+    from crvnn_bench.timing import interleave, perform, ready, synchronizer
     from crvnn_bench.workloads import read_range, samples_of
     from crvnn_core import set_progress
     from crvnn_core.spec.assembly import assemble

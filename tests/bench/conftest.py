@@ -3,7 +3,7 @@
 import pytest
 
 import attention_encoder
-from crvnn_bench.contenders.build import Contenders
+from crvnn_bench.contenders import Contenders
 from crvnn_bench.setup import Setup
 from crvnn_core import create_plugin_manager, read_catalog
 from crvnn_core.spec import read_spec

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from bench_cli import run
-from crvnn_bench.report.environment import cpu_model
+from crvnn_bench.setup import cpu_model
 
 
 def test_every_command_has_an_example():

@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from crvnn_bench.contenders.build import Contenders
-from crvnn_bench.contenders.dense import DenseEngine
-from crvnn_bench.contenders.names import VARIANTS, Name, check_contenders, known_contenders, read_name
-from crvnn_bench.measurement.work import forward, ready, training_step
-from crvnn_bench.setup import Setup
+from crvnn_bench.contenders import Contenders, check_contenders, known_contenders, read_name
+from crvnn_bench.dense import DenseEngine
+from crvnn_bench.setup import VARIANTS, Setup
+from crvnn_bench.timing import perform, ready
 from crvnn_bench.workloads import Range, random_batch, samples_of
 from crvnn_core import CrvnnError
 from crvnn_core.kernels import allowed
@@ -16,10 +15,9 @@ from crvnn_core.model.batch import collate
 
 def test_every_contender_can_be_built_and_does_a_training_step(catalog, contenders):
     for name in known_contenders(catalog):
-        model = ready("forward" if name == "crvnn-hard" else "train", contenders.build(name))
-        batch = random_batch(9, model, 0)
-        steps = forward(model, batch) if name == "crvnn-hard" else training_step(model, batch)
-        assert steps.shape == (1,), name
+        work = "forward" if name == "crvnn-hard" else "train"
+        model = ready(work, contenders.build(name))
+        assert perform(work, model, random_batch(9, model, 0)).shape == (1,), name
 
 
 def test_variants_share_weights_and_differ_in_what_their_name_says(contenders):
@@ -38,7 +36,7 @@ def test_variants_share_weights_and_differ_in_what_their_name_says(contenders):
 
 def test_training_one_contender_leaves_the_others_as_they_are(contenders):
     one, other = contenders.build("crvnn"), contenders.build("crvnn-checkpointed")
-    training_step(one.train(), random_batch(9, one, 0))
+    perform("train", one.train(), random_batch(9, one, 0))
     with torch.no_grad():
         for parameter in one.parameters():
             parameter.zero_()
@@ -70,7 +68,7 @@ def test_the_variant_by_self_training_has_the_loss_of_that_objective(contenders)
         return found
 
     model.encoder.sample = counting
-    steps = training_step(model, batch)
+    steps = perform("train", model, batch)
     assert sampled == [4]  # trees for one sequence
     assert 1 <= steps.item() <= 11
     assert model.encoder.scorer.score.weight.grad.any()  # decisions learn too
@@ -93,7 +91,7 @@ def test_without_kernels_is_only_while_the_encoder_runs(contenders):
     seen = []
     model.encoder.cell.register_forward_hook(lambda *args: seen.append(allowed()))
     before = allowed()
-    forward(model, random_batch(9, model, 0))
+    perform("forward", model, random_batch(9, model, 0))
     assert seen
     assert not any(seen)
     assert allowed() == before
@@ -111,7 +109,7 @@ def test_the_dense_engine_gives_the_vectors_of_this_one(contenders):
 @pytest.mark.parametrize("name", ["crvnn", "dense"])
 def test_without_halting_everyone_takes_as_many_steps_as_asked_for(catalog, name):
     model = Contenders(Setup(width=8, halting=False, max_steps=5), catalog).build(name)
-    assert forward(model.eval(), random_batch(40, model, 0)).tolist() == [5]
+    assert perform("forward", model.eval(), random_batch(40, model, 0)).tolist() == [5]
 
 
 def test_a_contender_that_nobody_knows_is_refused_with_the_nearest(catalog):
@@ -133,12 +131,12 @@ def test_a_model_for_another_task_is_refused(letters_run, small_catalog):
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("crvnn", Name("crvnn")),
-        ("crvnn-hard", Name("crvnn", "hard")),
-        ("crvnn-dense-retriever", Name("crvnn", "dense-retriever")),
-        ("dense", Name("", "dense")),
-        ("my-hard", Name("my-hard")),
-        ("my-hard-hard", Name("my-hard", "hard")),
+        ("crvnn", ("crvnn", "")),
+        ("crvnn-hard", ("crvnn", "hard")),
+        ("crvnn-dense-retriever", ("crvnn", "dense-retriever")),
+        ("dense", ("", "dense")),
+        ("my-hard", ("my-hard", "")),
+        ("my-hard-hard", ("my-hard", "hard")),
         ("hard", None),
         ("lstm-hard", None),
     ],

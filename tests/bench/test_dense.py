@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crvnn_bench.contenders.dense import DenseEngine, neighbour_matrices
+from crvnn_bench.dense import DenseEngine, neighbour_matrices
 from crvnn_core import CrvnnError, Recursion, set_progress
 from crvnn_core.testing import strategies
 from crvnn_core.testing.parts import PlainCell

@@ -6,10 +6,7 @@ import pytest
 
 import attention_encoder
 from bench_cli import answer, run
-from crvnn_bench.commands.encoders import _all
-from crvnn_bench.commands.output import contenders_of
-from crvnn_bench.setup import UNTRAINED, Setup
-from crvnn_core.cli.session import Session
+from crvnn_bench.contenders import all_encoders
 
 SMALL = ("--batch", "1", "--samples", "2", "--repeats", "1", "--width", "8", "--threads", "1")
 
@@ -82,12 +79,10 @@ def test_with_weights_their_encoder_has_them_and_the_others_are_untrained(attent
     assert "width 8, weights" in table
 
 
-def test_all_encoders_are_measured_if_none_is_named():
-    session = Session()
-    contenders = contenders_of(session, Setup(weights=UNTRAINED))
-    assert _all(contenders)[:2] == ("crvnn", "crvnn-self-training")
-    assert {"crvnn-self-training"} == set(_all(contenders)) - set(session.catalog.components["encoder"])
-    assert set(session.catalog.components["encoder"]) < set(_all(contenders))
+def test_all_encoders_are_measured_if_none_is_named(catalog):
+    names, installed = all_encoders(catalog), set(catalog.components["encoder"])
+    assert names[:2] == ("crvnn", "crvnn-self-training")
+    assert set(names) == installed | {"crvnn-self-training"}
 
 
 def test_an_unknown_encoder_is_refused_with_the_nearest_name():

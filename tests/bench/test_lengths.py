@@ -5,8 +5,8 @@ import json
 import pytest
 
 from bench_cli import SMALL, run
-from crvnn_bench.experiments import lengths
-from crvnn_bench.measurement.memory import Peak
+from crvnn_bench import experiments
+from crvnn_bench.memory import Peak
 
 
 def growing(monkeypatch, **powers):
@@ -14,33 +14,33 @@ def growing(monkeypatch, **powers):
     asked = []
 
     def measured(request):
-        asked.append((request.contender, request.lengths.high))
-        return Peak(int(request.lengths.high ** powers[request.contender.replace("-", "_")]))
+        asked.append((request.contender, int(request.lengths)))
+        return Peak(int(int(request.lengths) ** powers[request.contender.replace("-", "_")]))
 
-    monkeypatch.setattr(lengths, "measure", measured)
+    monkeypatch.setattr(experiments, "measure", measured)
     return asked
 
 
 def test_a_contender_stops_before_it_would_take_more_memory_than_it_may(monkeypatch, contenders):
     asked = growing(monkeypatch, crvnn=1, dense=2)
     rows = list(
-        lengths.sweep(contenders, ["crvnn", "dense"], [8, 16, 32, 64], repeats=1, limit=60, memory=1000)
+        experiments.sweep(contenders, ["crvnn", "dense"], [8, 16, 32, 64], repeats=1, limit=60, memory=1000)
     )
-    points = {(point.contender, point.length): point for row in rows for point in row}
+    points = {(point["contender"], point["length"]): point for point in rows}
     assert [length for name, length in asked if name == "dense"] == [8, 16]
-    assert points["dense", 32].seconds is None
-    assert "stopped: it would take some" in points["dense", 64].note
-    assert points["crvnn", 64].seconds > 0
-    grown = lengths.exponents([point for row in rows for point in row])
+    assert points["dense", 32]["seconds"] is None
+    assert "stopped: it would take some" in points["dense", 64]["note"]
+    assert points["crvnn", 64]["seconds"] > 0
+    grown = experiments.exponents(rows)
     assert grown["crvnn"]["memory"] == pytest.approx(1)
     assert grown["dense"]["memory"] == pytest.approx(2)
 
 
 def test_a_process_that_ran_out_of_memory_is_no_error(monkeypatch, contenders):
-    monkeypatch.setattr(lengths, "measure", lambda request: Peak(None, note="out of memory"))
-    (row,) = lengths.sweep(contenders, ["crvnn"], [8], repeats=1, limit=60, memory=1000)
-    assert row[0].note == "stopped: out of memory"
-    assert lengths.exponents(row) == {"crvnn": {"time": None, "memory": None}}
+    monkeypatch.setattr(experiments, "measure", lambda request: Peak(None, note="out of memory"))
+    (point,) = experiments.sweep(contenders, ["crvnn"], [8], repeats=1, limit=60, memory=1000)
+    assert point["note"] == "stopped: out of memory"
+    assert experiments.exponents([point]) == {"crvnn": {"time": None, "memory": None}}
 
 
 def test_lengths_are_measured_and_can_be_drawn(monkeypatch, tmp_path):

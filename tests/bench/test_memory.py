@@ -5,9 +5,8 @@ import torch
 from attrs import evolve
 
 from bench_cli import SMALL, answer
-from crvnn_bench.measurement.memory import Meter, Request, measure, measure_here, read_request, tensor_peak
+from crvnn_bench.memory import Meter, Request, measure, measure_here, tensor_peak
 from crvnn_bench.setup import Setup
-from crvnn_bench.workloads import Range
 from crvnn_core import CrvnnError
 
 
@@ -39,33 +38,18 @@ def test_without_proc_the_highest_ever_is_taken(tmp_path):
     assert meter.peak() >= 0
 
 
-def test_a_request_arrives_in_the_other_process_as_it_was():
-    request = Request(
-        setup=Setup(width=8, plugins=("mine.py",)),
-        contender="dense",
-        work="train",
-        lengths=Range(5, 9),
-        batch=2,
-    )
-    assert read_request(request.written()) == request
-
-
 def test_whether_a_batch_fits_is_judged_by_tensors_not_by_the_resident_set(monkeypatch):
     monkeypatch.setattr(
         Meter, "peak", lambda self: 2**40
     )  # as if all of the process had been paged in just now
-    request = Request(
-        setup=Setup(width=8, threads=1), contender="crvnn", work="train", lengths=Range(9, 9), batch=2
-    )
+    request = Request(setup=Setup(width=8, threads=1), contender="crvnn", work="train", lengths="9", batch=2)
     allowed = evolve(request, memory=2**30)
     assert measure_here(allowed).note == ""
     assert "allowed (--memory)" in measure_here(evolve(request, memory=2.0**10)).note
 
 
 def test_a_process_that_fails_is_quoted():
-    request = Request(
-        setup=Setup(weights="no/such/run"), contender="crvnn", work="train", lengths=Range(9, 9)
-    )
+    request = Request(setup=Setup(weights="no/such/run"), contender="crvnn", work="train", lengths="9")
     with pytest.raises(CrvnnError, match=r"memory of crvnn failed:[^$]*there is no such run directory"):
         measure(request)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench_cli import run
-from crvnn_bench.report import plot
+from crvnn_bench import plot
 
 
 def results(**powers):
@@ -93,7 +93,7 @@ def test_without_matplotlib_the_message_says_how_to_install_it(monkeypatch, tmp_
 
 
 def test_matplotlib_is_imported_by_no_other_command():
-    code = "import sys; import crvnn_bench.report.plot, crvnn_bench.commands; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys; import crvnn_bench.plot, crvnn_bench.commands; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from crvnn_bench.contenders.build import Contenders
-from crvnn_bench.measurement.products import Product, ProductsAlone, products_of
+from crvnn_bench.contenders import Contenders
+from crvnn_bench.products import Product, ProductsAlone, products_of
 from crvnn_bench.setup import Setup
 from crvnn_bench.workloads import random_batch
 

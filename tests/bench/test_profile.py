@@ -3,7 +3,7 @@
 import pytest
 
 from bench_cli import SMALL, run
-from crvnn_bench.measurement.profile import profile_step
+from crvnn_bench.profile import profile_step
 from crvnn_bench.workloads import Range, samples_of
 from crvnn_core.model.batch import collate
 
@@ -15,16 +15,16 @@ def test_a_profile_tells_forward_from_backward_in_every_slot(contenders):
     hooks = sum(len(module._forward_hooks) for module in model.modules())
     (group,) = samples_of(Range(12, 20), 1, 1, seed=0)
     found = profile_step(model, [collate(group, model.vocabulary)])
-    slots = {share.name: share for share in found.slots}
+    slots = {share["name"]: share for share in found["slots"]}
     assert {"retriever", "scorer", "decision", "cell", "halting", "engine"} <= slots.keys()
     assert (
-        slots["retriever"].forward > 0
+        slots["retriever"]["forward"] > 0
     )  # with kernels, the gradient of neighbours is made within the scorer's
     for slot in ("scorer", "cell"):
-        assert slots[slot].forward > 0
-        assert slots[slot].backward > 0
-    assert slots["halting"].backward == 0
-    assert sum(share.seconds for share in found.slots) == pytest.approx(found.seconds)
+        assert slots[slot]["forward"] > 0
+        assert slots[slot]["backward"] > 0
+    assert slots["halting"]["backward"] == 0
+    assert sum(share["seconds"] for share in found["slots"]) == pytest.approx(found["seconds"])
     assert sum(len(module._forward_hooks) for module in model.modules()) == hooks
 
 
@@ -32,10 +32,10 @@ def test_a_profile_counts_the_matrix_products_of_torch(contenders):
     model = contenders.build("crvnn-torch").train()
     (group,) = samples_of(Range(12, 20), 1, 1, seed=0)
     found = profile_step(model, [collate(group, model.vocabulary)])
-    cell = next(share for share in found.slots if share.name == "cell")
-    products = sum(share.calls for share in found.operations if share.name in PRODUCTS)
+    cell = next(share for share in found["slots"] if share["name"] == "cell")
+    products = sum(share["calls"] for share in found["operations"] if share["name"] in PRODUCTS)
     # Two of the cell and one of the scorer, and one gradient of each; those of weights are made together.
-    assert products >= 2 * 3 * cell.calls
+    assert products >= 2 * 3 * cell["calls"]
 
 
 def test_the_profile_is_shown_as_two_tables():

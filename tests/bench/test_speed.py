@@ -6,14 +6,14 @@ import pytest
 
 from attention_encoder import PLUGIN
 from bench_cli import SMALL, answer, run
-from crvnn_bench.experiments import speed
-from crvnn_bench.measurement.memory import Peak
+from crvnn_bench import experiments
+from crvnn_bench.memory import Peak
 
 
 @pytest.fixture
 def roomy(monkeypatch):
     """Every batch fits."""
-    monkeypatch.setattr(speed, "measure", lambda request: Peak(1))
+    monkeypatch.setattr(experiments, "measure", lambda request: Peak(1))
 
 
 def test_speed_gives_times_steps_and_the_floor_and_saves_them(tmp_path, roomy):
@@ -52,7 +52,7 @@ def test_speed_gives_times_steps_and_the_floor_and_saves_them(tmp_path, roomy):
 
 
 def test_a_batch_that_would_take_too_much_memory_is_not_run_and_the_table_says_so(monkeypatch):
-    monkeypatch.setattr(speed, "measure", lambda request: Peak(2**30))
+    monkeypatch.setattr(experiments, "measure", lambda request: Peak(2**30))
     args = ("--lengths", "300", "--samples", 8, "--batch", 8, "--repeats", 1, *SMALL, "--memory", 4)
     shown = run("speed", "--weights", "untrained", "--contender", "dense", *args).stdout
     assert "not run: a batch would take some 8.0 GiB of the 4 allowed" in shown

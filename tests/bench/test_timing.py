@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from crvnn_bench.measurement import timing
+from crvnn_bench import timing
 
 
 class Clock:

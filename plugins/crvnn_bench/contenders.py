@@ -1,19 +1,18 @@
-"""Contenders built: the weights of a setup under an encoder's variants, and other encoders untrained."""
+"""Contenders: an encoder, or an encoder's variant as in ``crvnn-hard``. Variants of one encoder have equal weights."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import attrs
 from attrs import frozen
 from torch import Tensor
 
-from crvnn_bench.contenders.names import CRVNN, Name, read_name
-from crvnn_bench.setup import UNTRAINED, Setup
+from crvnn_bench.dense import DenseEngine
+from crvnn_bench.setup import ALONE, CRVNN, UNTRAINED, VARIANTS, Setup
 from crvnn_core import (
     Batch,
     Catalog,
@@ -25,10 +24,10 @@ from crvnn_core import (
     RunSpec,
     SpecError,
     Trained,
-    create_plugin_manager,
-    read_catalog,
+    UnknownNameError,
     set_progress,
 )
+from crvnn_core.errors import nearest
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.inference.trained import load
 from crvnn_core.kernels import without
@@ -37,11 +36,57 @@ from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
 from crvnn_tasks.listops.language import VOCABULARY
 
+
+def read_name(text: str, encoders: Collection[str]) -> tuple[str, str] | None:
+    """The encoder, empty for the one that has the weights, and the variant, empty for none; ``None`` if unknown.
+
+    :param encoders: the names of installed encoders.
+    """
+    if text in ALONE:
+        return "", text
+    if text in encoders:
+        return text, ""
+    for variant in VARIANTS:
+        encoder = text.removesuffix(f"-{variant}")
+        if encoder != text and encoder in encoders:
+            return encoder, variant
+    return None
+
+
+def known_contenders(catalog: Catalog) -> dict[str, str]:
+    """The contenders to choose from, each with a summary: installed encoders, and the variants of ``crvnn``."""
+    encoders = {name: offer.component.summary for name, offer in catalog.components["encoder"].items()}
+    first = {CRVNN: encoders.pop(CRVNN)} if CRVNN in encoders else {}
+    variants = {name if name in ALONE else f"{CRVNN}-{name}": text for name, text in VARIANTS.items()}
+    return first | variants | encoders
+
+
+def check_contenders(names: Sequence[str], catalog: Catalog, training: bool) -> list[str]:
+    """The names without repetitions; an error for one that is unknown, or that cannot be trained but should be."""
+    for text in names:
+        name = read_name(text, catalog.components["encoder"])
+        if name is None:
+            known = known_contenders(catalog)
+            raise UnknownNameError(
+                f"no contender is called '{text}'.{nearest(text, known)} Contenders: {', '.join(known)}. "
+                f"Other encoders have variants, too: ENCODER-VARIANT, as in '{CRVNN}-hard'."
+            )
+        if training and name[1] == "hard":
+            raise CrvnnError(f"{text} is inference only; leave it out, or measure --work forward")
+        if not training and name[1] == "self-training":
+            raise CrvnnError(f"{text} differs in training only; leave it out, or measure --work train")
+    return list(dict.fromkeys(names))
+
+
+def all_encoders(catalog: Catalog) -> tuple[str, ...]:
+    """Every installed encoder; ``crvnn`` first, by its own loss and by self-training."""
+    names = set(catalog.components["encoder"])
+    first = (CRVNN, f"{CRVNN}-self-training") if CRVNN in names else ()
+    return (*first, *sorted(names - {CRVNN}))
+
+
 #: Encoder settings that make a variant.
-_SETTINGS = {
-    "checkpointed": "model.encoder.checkpoint=true",
-    "plain": "model.encoder.shortcuts=false",
-}
+_SETTINGS = {"checkpointed": "model.encoder.checkpoint=true", "plain": "model.encoder.shortcuts=false"}
 
 
 class Contenders:
@@ -73,34 +118,31 @@ class Contenders:
     def remark(self, name: str) -> str:
         """What to say of a contender's weights: that they are not the ones asked for, if so."""
         asked = self.setup.weights != UNTRAINED
-        return "untrained" if asked and self._read(name).encoder not in ("", self.encoder) else ""
+        return "untrained" if asked and self._read(name)[0] not in ("", self.encoder) else ""
 
     def build(self, name: str) -> Model:
         """A contender's model on the setup's device; an error if its encoder has no such variant."""
-        asked = self._read(name)
-        base = self.base
-        if asked.encoder not in ("", self.encoder):
-            base = self._untrained({"encoder": asked.encoder}, base.model.encoder.width)
+        (encoder, variant), base = self._read(name), self.base
+        if encoder not in ("", self.encoder):
+            base = self._untrained({"encoder": encoder}, base.model.encoder.width)
         own = attrs.evolve(base, model=copy.deepcopy(base.model))
-        parts, sets = self._changes(base.spec, asked.variant)
+        parts, sets = self._changes(base.spec, variant)
         try:
             model = exchange_parts(own, self.catalog, parts, sets).model
         except SpecError as error:
             raise CrvnnError(
                 f"{name}: the encoder '{base.spec.model.encoder.name}' has no such variant:\n{error}"
             ) from None
-        if asked.variant == "dense":
-            from crvnn_bench.contenders.dense import DenseEngine
-
+        if variant == "dense":
             model.encoder = DenseEngine(model.encoder)
-        elif asked.variant == "hard":
+        elif variant == "hard":
             if not model.encoder.hard_inference:
                 kind = base.spec.model.encoder.name
                 raise CrvnnError(f"{name}: the encoder '{kind}' declares no hard inference (hard_inference)")
             _decide_hard(model.encoder)
-        elif asked.variant == "torch":
+        elif variant == "torch":
             _run_without_kernels(model.encoder)
-        elif asked.variant == "self-training":
+        elif variant == "self-training":
             _train_by_self_training(model, self._objective(base))
         return model.to(self.setup.device)
 
@@ -110,7 +152,7 @@ class Contenders:
         objective: Objective = component.make({"task": base.task, "seed": self.setup.seed}, confidence=0.0)
         return objective
 
-    def _read(self, name: str) -> Name:
+    def _read(self, name: str) -> tuple[str, str]:
         found = read_name(name, self.catalog.components["encoder"])
         assert found is not None, name  # check_contenders has seen to it
         return found
@@ -138,9 +180,7 @@ class Contenders:
             sets.append(f"model.encoder.max_steps={self.setup.max_steps}")
         if "decision" in accepted:
             decision = self.catalog.find("decision", spec.model.decision.name).component
-            if (
-                "noise" in decision.parameters()
-            ):  # else every contender and every repeat would decide otherwise
+            if "noise" in decision.parameters():  # else every repeat would decide otherwise
                 sets.append("model.decision.noise=0.0")
         return parts, sets
 
@@ -189,9 +229,3 @@ class Loss:
 
     def loss(self, labels: Tensor) -> Tensor:
         return self.value
-
-
-def contenders_from_setup(setup: Setup) -> Contenders:
-    """The contenders of a setup, with the plug-in files that it names; for a fresh process, which has no session."""
-    files = [Path(file) for file in setup.plugins]
-    return Contenders(setup, read_catalog(create_plugin_manager(files=files)))

@@ -7,12 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attrs import frozen
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from crvnn_bench.measurement.timing import no_garbage_collection
-from crvnn_bench.measurement.work import training_step
+from crvnn_bench.timing import no_garbage_collection, perform
 from crvnn_core import Batch, Model, Neighbourhood
 from crvnn_core.host.slots import ENCODER_PARTS
 from crvnn_core.inference.cost import part_of
@@ -23,84 +21,47 @@ _BACKWARD = "autograd::engine::evaluate_function"
 ENGINE, REST = "engine", "embedding, head and loss"
 
 
-@frozen
-class Share:
-    """The time of a slot or of an operation, in seconds per training step, and its calls."""
+def profile_step(model: Model, batches: Sequence[Batch]) -> dict[str, Any]:
+    """The seconds of one training step, and its ``slots`` and ``operations`` with their shares, largest first.
 
-    name: str
-    forward: float
-    backward: float
-    calls: float
-
-    @property
-    def seconds(self) -> float:
-        """Forward and backward together."""
-        return self.forward + self.backward
-
-
-@frozen
-class Profile:
-    """The time of a training step by slot and by operation, largest first."""
-
-    slots: list[Share]
-    operations: list[Share]
-    seconds: float
-
-    def plain(self) -> dict[str, Any]:
-        """As plain data for JSON."""
-        return {
-            "seconds": self.seconds,
-            "slots": [_plain(share, self.seconds) for share in self.slots],
-            "operations": [_plain(share, self.seconds) for share in self.operations],
-        }
-
-
-def _plain(share: Share, total: float) -> dict[str, Any]:
-    found = {"name": share.name, "forward": share.forward, "backward": share.backward}
-    return {**found, "seconds": share.seconds, "share": share.seconds / total, "calls": share.calls}
-
-
-def profile_step(model: Model, batches: Sequence[Batch]) -> Profile:
-    """The profile of one training step on every batch; the times include the profiler's own overhead."""
-    training_step(model, batches[0])
+    The means over the batches; the times include the profiler's own overhead.
+    """
+    perform("train", model, batches[0])
     with (
         no_garbage_collection(),
         _labelled(model.encoder),
         profile(activities=[ProfilerActivity.CPU]) as profiler,
     ):
         for batch in batches:
-            training_step(model, batch)
+            perform("train", model, batch)
     events = [event for event in profiler.events() or [] if not event.is_async]
-    slots, operations = _Sums(), _Sums()
+    slots: dict[str, dict[str, float]] = defaultdict(_nothing)
+    operations: dict[str, dict[str, float]] = defaultdict(_nothing)
     by_sequence = _forward_slots(events)
     for event in events:
-        backward = _ancestor(event, _BACKWARD) is not None
+        way = "forward" if _ancestor(event, _BACKWARD) is None else "backward"
         seconds = event.self_cpu_time_total / 1e6 / len(batches)
-        slots.add(_slot(event, by_sequence), backward, seconds, event.name.startswith(_LABEL))
+        slot = slots[_slot(event, by_sequence)]
+        slot[way] += seconds
+        slot["calls"] += (1 if event.name.startswith(_LABEL) else 0) / len(batches)
         if not event.name.startswith((_LABEL, "autograd::engine")):
-            operations.add(event.name, backward, seconds, True)
-    total = sum(share.seconds for share in slots.shares(len(batches)))
-    return Profile(slots.shares(len(batches)), operations.shares(len(batches)), total)
+            operations[event.name][way] += seconds
+            operations[event.name]["calls"] += 1 / len(batches)
+    total = sum(times["forward"] + times["backward"] for times in slots.values())
+    return {"seconds": total, "slots": _shares(slots, total), "operations": _shares(operations, total)}
 
 
-class _Sums:
-    """Sums of times by name."""
+def _nothing() -> dict[str, float]:
+    return {"forward": 0.0, "backward": 0.0, "calls": 0.0}
 
-    def __init__(self) -> None:
-        self.forward: dict[str, float] = defaultdict(float)
-        self.backward: dict[str, float] = defaultdict(float)
-        self.calls: dict[str, int] = defaultdict(int)
 
-    def add(self, name: str, backward: bool, seconds: float, called: bool) -> None:
-        (self.backward if backward else self.forward)[name] += seconds
-        self.calls[name] += called
-
-    def shares(self, steps: int) -> list[Share]:
-        found = [
-            Share(name, self.forward.get(name, 0.0), self.backward.get(name, 0.0), calls / steps)
-            for name, calls in self.calls.items()
-        ]
-        return sorted(found, key=lambda share: -share.seconds)
+def _shares(times: dict[str, dict[str, float]], total: float) -> list[dict[str, Any]]:
+    """Name, times, share of the total and calls, the largest first."""
+    seconds = {name: own["forward"] + own["backward"] for name, own in times.items()}
+    return [
+        {"name": name, **times[name], "seconds": seconds[name], "share": seconds[name] / total}
+        for name in sorted(times, key=lambda name: -seconds[name])
+    ]
 
 
 def _forward_slots(events: Sequence[Any]) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Peak memory of a training step or forward pass in a fresh process: ``python -m crvnn_bench.measurement.memory``."""
+"""Peak memory of a training step or forward pass in a fresh process: ``python -m crvnn_bench.memory``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 import torch
 from attrs import asdict, frozen
 
-from crvnn_bench.contenders.build import contenders_from_setup
-from crvnn_bench.measurement.work import Work, perform, ready
+from crvnn_bench.contenders import Contenders
 from crvnn_bench.setup import Setup
-from crvnn_bench.workloads import Range, random_batch, samples_of
-from crvnn_core import CrvnnError, Example, Model
+from crvnn_bench.timing import Work, perform, ready
+from crvnn_bench.workloads import random_batch, read_range, samples_of
+from crvnn_core import CrvnnError, Example, Model, create_plugin_manager, read_catalog
 from crvnn_core.training.data import example_length, out_of_memory
 
 _SHORT = 8  # tokens of the warm-up
@@ -89,7 +89,7 @@ class Request:
     setup: Setup
     contender: str
     work: Work
-    lengths: Range
+    lengths: str  # as read_range takes them
     batch: int = 1
     #: A sequence of random tokens instead of expressions.
     random: bool = False
@@ -98,28 +98,6 @@ class Request:
     #: Seconds that the work may take, and bytes, judging by the longest sequence alone; 0 for any. More is not done.
     limit: float = 0.0
     memory: float = 0.0
-
-    def written(self) -> str:
-        """As JSON, for the command line of the fresh process."""
-        return json.dumps(
-            {
-                "setup": self.setup.plain(),
-                "contender": self.contender,
-                "work": self.work,
-                "lengths": [self.lengths.low, self.lengths.high],
-                "batch": self.batch,
-                "random": self.random,
-                "tensors": self.tensors,
-                "limit": self.limit,
-                "memory": self.memory,
-            }
-        )
-
-
-def read_request(text: str) -> Request:
-    """The request that ``written`` made JSON of."""
-    data = json.loads(text)
-    return Request(**{**data, "setup": Setup(**data["setup"]), "lengths": Range(*data["lengths"])})
 
 
 @frozen
@@ -138,7 +116,7 @@ class Peak:
 
 def measure(request: Request) -> Peak:
     """The peak memory of the work, done in a fresh process; an error if that fails other than for memory."""
-    command = [sys.executable, "-m", "crvnn_bench.measurement.memory", request.written()]
+    command = [sys.executable, "-m", "crvnn_bench.memory", json.dumps(asdict(request))]
     finished = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     if finished.returncode == 0:
         return Peak(**json.loads(finished.stdout.splitlines()[-1]))
@@ -152,19 +130,20 @@ def measure(request: Request) -> Peak:
 
 def measure_here(request: Request) -> Peak:
     """The peak memory of the work, done in this process after a short warm-up."""
-    setup = request.setup
+    setup, lengths = request.setup, read_range(request.lengths)
     if setup.threads:
         torch.set_num_threads(setup.threads)
     torch.set_flush_denormal(True)
-    model = ready(request.work, contenders_from_setup(setup).build(request.contender))
+    catalog = read_catalog(create_plugin_manager(files=[Path(file) for file in setup.plugins]))
+    model = ready(request.work, Contenders(setup, catalog).build(request.contender))
     perform(request.work, model, random_batch(_SHORT, model, setup.seed, setup.device))
     model.zero_grad()
     meter = Meter(setup.device)
     try:
         if request.random:
-            batch = random_batch(request.lengths.high, model, setup.seed, setup.device)
+            batch = random_batch(lengths.high, model, setup.seed, setup.device)
         else:
-            (examples,) = samples_of(request.lengths, request.batch, request.batch, setup.seed)
+            (examples,) = samples_of(lengths, request.batch, request.batch, setup.seed)
             if request.memory and (refusal := _too_much(request, model, examples, meter)):
                 return Peak(None, method=meter.method, note=refusal)
             batch = model.batch(examples).to(setup.device)
@@ -217,9 +196,8 @@ def _ended_after(seconds: float) -> Iterator[None]:
     if not seconds or not hasattr(signal, "setitimer"):
         yield
         return
-    signal.setitimer(
-        signal.ITIMER_REAL, seconds
-    )  # the signal's default action also ends a product in progress
+    # The signal's default action also ends a product in progress.
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
@@ -240,10 +218,6 @@ def tensor_peak(job: Callable[[], object]) -> int:
     return peak
 
 
-def main(arguments: list[str]) -> None:
-    """Print the peak that a request asks for, as JSON."""
-    print(json.dumps(asdict(measure_here(read_request(arguments[0])))))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    asked = json.loads(sys.argv[1])
+    print(json.dumps(asdict(measure_here(Request(**{**asked, "setup": Setup(**asked["setup"])})))))

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crvnn_bench.report.environment import sentence
+from crvnn_bench.setup import sentence
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.files import open_text
 

@@ -1,4 +1,7 @@
-"""Interleaved timing: contenders take turns, so that a slow spell of the machine slows down all of them."""
+"""Interleaved timing: contenders take turns, so that a slow spell of the machine slows down all of them.
+
+What is timed is a training step without the optimizer, or a forward pass.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,32 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from attrs import define, field
+from torch import Tensor
+
+from crvnn_core import Batch, Model
 
 Job = Callable[[], Any]
+Work = Literal["train", "forward"]
+
+
+def ready(work: Work, model: Model) -> Model:
+    """The model in training mode for training steps, in evaluation mode for forward passes."""
+    return model.train(work == "train")
+
+
+def perform(work: Work, model: Model, batch: Batch) -> Tensor:
+    """Do the work on a batch: the recursion steps that each sequence took [B]. The weights do not change."""
+    if work == "forward":
+        with torch.inference_mode():
+            return model(batch).encodings[0].steps
+    model.zero_grad()
+    output = model(batch)
+    output.loss(batch.labels).backward()  # type: ignore[no-untyped-call]
+    return output.encodings[0].steps
 
 
 @define
@@ -115,8 +139,6 @@ def no_garbage_collection() -> Iterator[None]:
 def synchronizer(device: str) -> Callable[[], None]:
     """A function that waits until a device has finished its queued work; it does nothing for a CPU."""
     if device.startswith("cuda"):
-        import torch
-
         return lambda: torch.cuda.synchronize(device)
     return lambda: None
 

@@ -1,1 +1,0 @@
-"""How it is measured: time in turns, memory in fresh processes, operations under torch's profiler."""

@@ -1,1 +1,0 @@
-"""What is said of it: the machine behind the numbers, and the plot."""

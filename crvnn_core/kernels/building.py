@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import replacing
@@ -91,38 +92,24 @@ def build(name: str, sources: Path) -> Path:
 def _building_alone(directory: Path, name: str) -> Iterator[bool]:
     """Hold the lock of a library, so that one process at a time builds it; whether another one held it before.
 
-    Temporary files, which are then those of builds that were interrupted, are removed. Without ``fcntl`` (Windows)
-    nothing is locked or removed.
+    Temporary files, which are then those of builds that were interrupted, are removed.
     """
+    libraries.make_directory(directory)
+    lock, waited = FileLock(directory / f".{name}.lock"), False
     try:
-        import fcntl
-    except ImportError:
-        libraries.make_directory(directory)
-        yield False
-        return
-    lock, waited = directory / f".{name}.lock", False
-    while True:
-        libraries.make_directory(directory)
         try:
-            file = lock.open("w")
-        except OSError as error:
-            raise CrvnnError(f"{directory} cannot be written: {error}") from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            lock.acquire(blocking=False)
+        except Timeout:
             waited = True
-            fcntl.flock(file, fcntl.LOCK_EX)
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
-                break
-        file.close()  # whoever held the lock has removed the file: there is a new one to lock
-    with file:
+            lock.acquire()
+    except OSError as error:
+        raise CrvnnError(f"{directory} cannot be written: {error}") from error
+    try:
         for leftover in directory.glob(f".{name}-*.so.*"):
             leftover.unlink(missing_ok=True)
-        try:
-            yield waited
-        finally:
-            lock.unlink(missing_ok=True)
+        yield waited
+    finally:
+        lock.release()
 
 
 def _build(name: str, sources: Path, path: Path, chosen: str, command: list[str]) -> None:

@@ -23,17 +23,6 @@ def activation(name: Activation) -> Callable[[Tensor], Tensor]:
     return {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}[name]
 
 
-def activation_backward(name: Activation, gradient: Tensor, inputs: Tensor) -> Tensor:
-    """The gradient with respect to the inputs of an activation, for custom backward passes."""
-    found: Tensor
-    if name == "relu":
-        found = torch.ops.aten.threshold_backward(gradient, inputs, 0)
-    else:
-        approximate = "tanh" if name == "gelu-tanh" else "none"
-        found = torch.ops.aten.gelu_backward(gradient, inputs, approximate=approximate)
-    return found
-
-
 def linear(inputs: int, outputs: int) -> nn.Linear:
     """A linear layer with the authors' initialization: Glorot-uniform weights and a bias of zero."""
     layer = nn.Linear(inputs, outputs)

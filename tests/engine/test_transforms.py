@@ -7,14 +7,14 @@ from torch.func import functional_call, grad, jacrev, jvp, vmap
 from crvnn_core.kernels import without
 from twins import batch, encoder_of
 
-FEW, MANY = (
-    [5, 3],
-    [40] * 14 + [33, 21],
-)  # tokens of sequences; of many nodes the gated cell has a custom backward pass
+LENGTHS = [5, 3]
+#: Whether the intervals of ``adhoc`` are computed from dense matrices, or in linear time with a custom backward pass.
+FORMS = pytest.mark.parametrize("small", [448, 0], ids=["dense", "linear"])
 
 
-def _encoder(catalog, preset, size, *, double=False):
-    encoder, (inputs, mask) = encoder_of(catalog, preset), batch(size)
+def _encoder(catalog, preset, small=448, *, double=False):
+    encoder, (inputs, mask) = encoder_of(catalog, preset), batch(LENGTHS)
+    encoder.retriever.small = small
     return (encoder.double(), inputs.double(), mask) if double else (encoder, inputs, mask)
 
 
@@ -24,10 +24,10 @@ def _gradient(encoder, inputs, mask):
 
 
 @pytest.mark.usefixtures("by")
-@pytest.mark.parametrize("size", [FEW, MANY])
+@FORMS
 @pytest.mark.parametrize("preset", ["paper", "reference"])
-def test_gradients_of_torch_func_are_those_of_autograd(catalog, preset, size):
-    encoder, inputs, mask = _encoder(catalog, preset, size)
+def test_gradients_of_torch_func_are_those_of_autograd(catalog, preset, small):
+    encoder, inputs, mask = _encoder(catalog, preset, small)
     found = grad(lambda x: encoder(x, mask).vector.pow(2).sum())(inputs)
     torch.testing.assert_close(found, _gradient(encoder, inputs, mask), atol=1e-5, rtol=1e-4)
     weights = dict(encoder.named_parameters())
@@ -39,12 +39,12 @@ def test_gradients_of_torch_func_are_those_of_autograd(catalog, preset, size):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.func.jvp compiles something with torch.jit
-@pytest.mark.parametrize("size", [FEW, MANY])
+@FORMS
 @pytest.mark.parametrize("preset", ["paper", "reference"])
 def test_forward_mode_and_second_derivatives_of_torch_func_are_those_of_finite_differences(
-    catalog, preset, size
+    catalog, preset, small
 ):
-    encoder, inputs, mask = _encoder(catalog, preset, size, double=True)
+    encoder, inputs, mask = _encoder(catalog, preset, small, double=True)
     way, h = torch.randn_like(inputs), 1e-6
 
     def loss(x):
@@ -61,7 +61,7 @@ def test_forward_mode_and_second_derivatives_of_torch_func_are_those_of_finite_d
 
 
 def test_a_jacobian_has_the_gradient_of_each_number(catalog):
-    encoder, inputs, mask = _encoder(catalog, "paper", FEW)
+    encoder, inputs, mask = _encoder(catalog, "paper")
     found = jacrev(lambda x: encoder(x, mask).vector.sum(0))(inputs)  # [d, B, n, d]
     for place in range(len(found)):
         leaf = inputs.clone().requires_grad_()
@@ -70,7 +70,7 @@ def test_a_jacobian_has_the_gradient_of_each_number(catalog):
 
 
 def test_the_traceable_form_has_gradients_by_example(catalog):
-    encoder, inputs, mask = _encoder(catalog, "paper", FEW)
+    encoder, inputs, mask = _encoder(catalog, "paper")
     form = encoder.traceable(depth=inputs.shape[1])
     found = vmap(grad(lambda x, m: form(x.unsqueeze(0), m.unsqueeze(0)).pow(2).sum()))(inputs, mask)
     torch.testing.assert_close(found, _gradient(encoder, inputs, mask), atol=1e-5, rtol=1e-4)
@@ -78,15 +78,15 @@ def test_the_traceable_form_has_gradients_by_example(catalog):
 
 def test_second_derivatives_of_autograd_are_right_or_refused(catalog):
     """With torch's ``once_differentiable``, autograd.grad would leave terms out without a word."""
-    for size in (FEW, MANY):
-        encoder, inputs, mask = _encoder(catalog, "paper", size, double=True)
+    for small in (448, 0):
+        encoder, inputs, mask = _encoder(catalog, "paper", small, double=True)
 
         def loss(x, encoder=encoder, mask=mask):
             return encoder(x, mask).vector.pow(2).sum()
 
         leaf = inputs.clone().requires_grad_()
         with without():
-            if size == MANY:
+            if not small:
                 with pytest.raises(RuntimeError, match=r"no second derivatives.*torch\.func\.grad"):
                     torch.autograd.grad(loss(leaf), leaf, create_graph=True)
                 continue

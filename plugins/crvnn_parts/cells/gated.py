@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from crvnn_core import Cell
 from crvnn_core.annotations import CountOrZero, Probability, check_ranges
 from crvnn_core.kernels import plain_parameters
 from crvnn_parts.layers import Activation, activation, linear
-from crvnn_parts.operations.gated import gated, mixed
+from crvnn_parts.operations.gated import gated, gated_sum
 
 
 class GatedCell(Cell):
@@ -58,6 +57,7 @@ class GatedCell(Cell):
 
     def layer_by_layer(self, left: Tensor, right: Tensor) -> Tensor:
         """The parents of children [..., d], with every layer called as a module."""
-        inner = self.dropout(activation(self.activation)(self.expand(torch.cat([left, right], -1))))
-        parent: Tensor = self.norm(mixed(left, right, self.gates(inner)))
-        return parent
+        activate = activation(self.activation)
+        return gated_sum(
+            left, right, self.expand, lambda inner: self.dropout(activate(inner)), self.gates, self.norm
+        )

@@ -1,27 +1,32 @@
-"""The parents of the cell ``gated``; back ends in C++, and in torch with a custom backward pass."""
+"""The parents of the cell ``gated``, with a back end in C++."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import layer_norm, linear
 
 from crvnn_core.kernels import Operation, plain
-from crvnn_parts.layers import ACTIVATIONS, Activation, activation, needs_torch_layers
-from crvnn_parts.operations.gated.saving_memory import SavingMemory
+from crvnn_parts.layers import ACTIVATIONS, Activation, activation
 from crvnn_parts.operations.library import PARTS
 
-#: Nodes from which on the custom backward pass is used: with fewer it saves little memory and no time.
-_MANY = 512
+#: A layer, or what it computes from its weights.
+Layer = Callable[[Tensor], Tensor]
 
 
-def mixed(left: Tensor, right: Tensor, gates: Tensor) -> Tensor:
-    """The gated sum of left child, right child and candidate [..., d], before the LayerNorm."""
+def gated_sum(
+    left: Tensor, right: Tensor, expand: Layer, activate: Layer, gates: Layer, norm: Layer
+) -> Tensor:
+    """The parents [..., d] of children [..., d]: the norm of the gated sum of left child, right child and candidate."""
     width = left.shape[-1]
-    gates, new = torch.split(gates, [3 * width, width], -1)
-    keep_left, keep_right, take_new = torch.sigmoid(gates).chunk(3, -1)
-    return torch.addcmul(torch.addcmul(keep_left * left, keep_right, right), take_new, new)
+    contents = gates(activate(expand(torch.cat([left, right], -1))))
+    shares, new = torch.split(contents, [3 * width, width], -1)
+    keep_left, keep_right, take_new = torch.sigmoid(shares).chunk(3, -1)
+    return norm(torch.addcmul(torch.addcmul(keep_left * left, keep_right, right), take_new, new))
 
 
 @Operation
@@ -38,10 +43,19 @@ def gated(
     :param weights: weight and bias of the map to the hidden units, of that to the gates, and of the LayerNorm.
     """
     expand, expand_bias, gates, gates_bias, scale, shift = weights
-    inner = activation(kind)(nn.functional.linear(torch.cat([left, right], -1), expand, expand_bias))
-    inner = inner if dropout_mask is None else inner * dropout_mask.to(inner.dtype)
-    total = mixed(left, right, nn.functional.linear(inner, gates, gates_bias))
-    return nn.functional.layer_norm(total, scale.shape, scale, shift, eps)
+
+    def activate(inner: Tensor) -> Tensor:
+        active = activation(kind)(inner)
+        return active if dropout_mask is None else active * dropout_mask.to(active.dtype)
+
+    return gated_sum(
+        left,
+        right,
+        partial(linear, weight=expand, bias=expand_bias),
+        activate,
+        partial(linear, weight=gates, bias=gates_bias),
+        partial(layer_norm, normalized_shape=scale.shape, weight=scale, bias=shift, eps=eps),
+    )
 
 
 @gated.attach
@@ -58,18 +72,3 @@ def _compiled(
     if not plain(weights[0]):
         return NotImplemented
     return ops.gated(left, right, *weights, eps, ACTIVATIONS.index(kind), dropout_mask)
-
-
-@gated.attach
-def _saving_memory(
-    left: Tensor,
-    right: Tensor,
-    weights: list[Tensor],
-    eps: float,
-    kind: Activation,
-    dropout_mask: Tensor | None,
-) -> Any:
-    """A back end for any device: ``SavingMemory``, which saves about half of the memory of torch's graph."""
-    if dropout_mask is not None or needs_torch_layers(left, weights[0]) or left.shape[:-1].numel() < _MANY:
-        return NotImplemented
-    return SavingMemory.apply(left, right, *weights, eps, kind)  # type: ignore[no-untyped-call]

@@ -8,72 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, Literal
 
+from attrs import evolve
+
 from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.annotations import CountOrZero, check_ranges
-from crvnn_core.errors import nearest
-from crvnn_tasks.rows import FileTask, Row, input_row, json_lines, note, text_of
+from crvnn_tasks.rows import RecordTask, Row, json_lines, note
 from crvnn_tasks.tokenization import words
 
-_SENTENCES = ("sentence1", "sentence2")
 _UNDECIDED = "-"  # the label of pairs without a majority among the annotators
 
 
-class Nli(FileTask):
+class Nli(RecordTask):
     """Sentence pairs with a gold label; the base class of ``Snli`` and ``Mnli``."""
 
     classes = ("entailment", "neutral", "contradiction")
     arity = 2
+    text, label = ("sentence1", "sentence2"), "gold_label"
 
     @check_ranges
     def __init__(self, directory: str, max_tokens: CountOrZero, bad_rows: Literal["stop", "skip"]) -> None:
         super().__init__(directory, bad_rows)
         self.max_tokens = max_tokens
 
-    def parse(self, path: Path) -> Iterator[Row]:
+    def records(self, path: Path, labelled: bool = True) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
         """The pairs of a file; those without a gold label are omitted, as in published results."""
         for line, record in json_lines(path):
-            if isinstance(record, str):
-                yield Row(path, line, fault=record)
-            elif record.get("gold_label") != _UNDECIDED:
-                try:
-                    yield Row(path, line, self._example(record))
-                except ValueError as error:
-                    yield Row(path, line, fault=str(error))
-
-    def _example(self, record: Mapping[str, Any]) -> Example:
-        label = text_of(record, "gold_label")
-        if label not in self.classes:
-            guess = nearest(label, self.classes)
-            raise ValueError(f"the label '{label}' is not one of {', '.join(self.classes)}.{guess}")
-        pair = []
-        for key in _SENTENCES:
-            pair.append(words(text_of(record, key)))
-            if not pair[-1]:
-                raise ValueError(f"'{key}' is empty")
-        return Example(tuple(pair), self.classes.index(label))
+            if isinstance(record, str) or not labelled or record.get(self.label) != _UNDECIDED:
+                yield line, record
 
     def inputs(self, path: Path) -> Iterable[InputRow] | None:
         """The pairs of a JSON Lines file, with or without a gold label; ``None`` for another file."""
-        records = json_lines(path)
+        records = self.records(path, labelled=False)
         first = next(records, (0, ""))
-        if isinstance(first[1], str):
-            return None
-        return (self._pair(line, record) for line, record in chain([first], records))
+        return None if isinstance(first[1], str) else starmap(self.input_row, chain([first], records))
 
-    def _pair(self, line: int, record: Mapping[str, Any] | str) -> InputRow:
-        if isinstance(record, str):
-            return InputRow(line, fault=record)
-        gold = record.get("gold_label")
-        columns = {key: record[key] for key in ("pairID",) if key in record}
-        try:
-            texts = {key: text_of(record, key) for key in _SENTENCES}
-        except ValueError as error:
-            return InputRow(line, fault=str(error))
-        return input_row(line, texts, self, str(gold) if gold in self.classes else "", columns)
+    def input_row(self, line: int, found: Mapping[str, Any] | str) -> InputRow:
+        """A pair to predict: of its other columns the identifier alone, and its label if that is a class."""
+        row = super().input_row(line, found)
+        columns = {key: value for key, value in row.columns.items() if key == "pairID"}
+        return evolve(row, gold=row.gold if row.gold in self.classes else "", columns=columns)
 
     def rows(self, split: str) -> Iterator[Row]:
         for row in super().rows(split):

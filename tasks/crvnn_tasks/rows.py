@@ -139,6 +139,86 @@ class FileTask(Task):
         return InputRow(row.line, texts, row.example.sequences, str(self.classes[row.example.label]))
 
 
+class RecordTask(FileTask):
+    """Base class of tasks whose files have named columns (JSON Lines, CSV): one or two with texts, one with a label.
+
+    A subclass implements ``records`` and ``tokenize``, and sets ``text`` and ``label``.
+    """
+
+    #: The columns of the texts, and of the label.
+    text: Sequence[str]
+    label: str
+
+    @abstractmethod
+    def records(self, path: Path, labelled: bool = True) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+        """Line number and record of each row, by column; a malformed row gives a message instead.
+
+        :param labelled: whether rows without a label are malformed.
+        """
+
+    def label_of(self, record: Mapping[str, Any]) -> str:
+        """The label of a row; ``ValueError`` if there is none."""
+        return text_of(record, self.label)
+
+    def texts_of(self, record: Mapping[str, Any]) -> dict[str, str]:
+        """The texts of a row by column; ``ValueError`` if one is missing."""
+        return {column: text_of(record, column) for column in self.text}
+
+    def _sequences(self, texts: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+        sequences = tuple(self.tokenize(text) for text in texts.values())
+        for column, tokens in zip(texts, sequences, strict=True):
+            if not tokens:
+                raise ValueError(f"'{column}' is empty")
+        return sequences
+
+    def parse(self, path: Path) -> Iterator[Row]:
+        numbers = {label: number for number, label in enumerate(self.classes)}
+        for line, record in self.records(path):
+            try:
+                yield Row(path, line, self._example(expect_record(record), numbers))
+            except ValueError as error:
+                yield Row(path, line, fault=str(error))
+
+    def _example(self, record: Mapping[str, Any], numbers: Mapping[str, int]) -> Example:
+        texts, label = self.texts_of(record), self.label_of(record)
+        sequences = self._sequences(texts)
+        if label not in numbers:
+            known = (
+                f"is not one of the training labels: {listed(self.classes)}.{nearest(label, self.classes)}"
+            )
+            raise ValueError(f"the label '{label}' {known}")
+        return Example(sequences, numbers[label])
+
+    def inputs(self, path: Path) -> Iterable[InputRow] | None:
+        """The rows of a file with these columns, with or without a label; ``None`` for another file."""
+        return (self.input_row(line, record) for line, record in self.records(path, labelled=False))
+
+    def input_row(self, line: int, found: Mapping[str, Any] | str) -> InputRow:
+        """A row to predict."""
+        try:
+            record = expect_record(found)
+            texts = self.texts_of(record)
+            sequences = self._sequences(texts)
+        except ValueError as error:
+            return InputRow(line, fault=str(error))
+        columns = {name: value for name, value in record.items() if name not in (*self.text, self.label)}
+        return InputRow(line, tuple(texts.values()), sequences, label_text(record.get(self.label)), columns)
+
+
+def expect_record(found: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    """What ``records`` gives for a row; ``ValueError`` with its fault if the row is malformed."""
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+def label_text(value: Any) -> str:
+    """A label as text; empty if it is missing or neither a string, a number nor a boolean."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).strip() if isinstance(value, str | int | float) else ""
+
+
 def _missing(directory: Path, names: Sequence[str], source: str) -> str:
     """The message for a missing file: its names, the files that exist in the directory, and the source."""
     folder, name = (directory / names[0]).parent, Path(names[0]).name
@@ -182,10 +262,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
 _KINDS = {
     dict: "an object",
     list: "a list",
-    str: "a text",
+    str: "a string",
     int: "a number",
     float: "a number",
-    bool: "a truth value",
+    bool: "a boolean",
     type(None): "null",
 }
 
@@ -198,19 +278,8 @@ def text_of(record: Mapping[str, Any], key: str) -> str:
         )
     value = record[key]
     if not isinstance(value, str):
-        raise ValueError(f"'{key}' is {_KINDS.get(type(value), 'something else')}, not a text")
+        raise ValueError(f"'{key}' is {_KINDS.get(type(value), 'something else')}, not a string")
     return value
-
-
-def input_row(
-    line: int, texts: Mapping[str, str], task: Task, gold: str = "", columns: Mapping[str, Any] | None = None
-) -> InputRow:
-    """A row to predict, with its tokens, from its texts by column; one without tokens is malformed."""
-    sequences = tuple(task.tokenize(text) for text in texts.values())
-    for column, tokens in zip(texts, sequences, strict=True):
-        if not tokens:
-            return InputRow(line, fault=f"'{column}' is empty")
-    return InputRow(line, tuple(texts.values()), sequences, gold, columns or {})
 
 
 def well_formed(rows: Iterable[Row], path: Path, bad_rows: str) -> Iterator[Example]:

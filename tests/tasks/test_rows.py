@@ -224,7 +224,7 @@ def test_json_lines_come_with_their_line_and_faults_as_texts(tmp_path):
     assert 2 not in found
     assert found[3] == "this is not JSON: Expecting value (column 7)"
     assert found[4] == "each line must be one JSON object, not a list"
-    assert [found[line].rpartition("not ")[2] for line in (5, 6, 7)] == ["null", "a number", "a text"]
+    assert [found[line].rpartition("not ")[2] for line in (5, 6, 7)] == ["null", "a number", "a string"]
     assert found[8].startswith("this JSON cannot be read")
 
 
@@ -232,8 +232,8 @@ def test_a_text_of_a_row_is_there_and_is_a_text():
     assert text_of({"text": "a"}, "text") == "a"
     with pytest.raises(ValueError, match=r"there is no 'txet'\. Did you mean 'text'\? There is text\."):
         text_of({"text": "a"}, "txet")
-    for value, kind in ((5, "a number"), (None, "null"), (["a"], "a list"), (True, "a truth value")):
-        with pytest.raises(ValueError, match=f"'text' is {kind}, not a text"):
+    for value, kind in ((5, "a number"), (None, "null"), (["a"], "a list"), (True, "a boolean")):
+        with pytest.raises(ValueError, match=f"'text' is {kind}, not a string"):
             text_of(json.loads(json.dumps({"text": value})), "text")
 
 

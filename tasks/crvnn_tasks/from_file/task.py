@@ -8,11 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from attrs import frozen
-
 from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.annotations import Count, Range, check_ranges
-from crvnn_core.errors import nearest
 from crvnn_tasks.from_file.tables import table_rows
 from crvnn_tasks.labelled import (
     Sequences,
@@ -24,7 +21,7 @@ from crvnn_tasks.labelled import (
     split_tokens,
     vocabulary_of,
 )
-from crvnn_tasks.rows import FileTask, Row, input_row, json_lines, listed, text_of
+from crvnn_tasks.rows import RecordTask, Row, expect_record, json_lines, label_text, text_of
 
 _FORMATS = {
     ".csv": "csv",
@@ -37,21 +34,7 @@ _FORMATS = {
 _TEXT = ["text"]
 
 
-@frozen
-class Record:
-    """A row before tokenization: its texts and label, or a fault."""
-
-    line: int
-    texts: tuple[str, ...] = ()
-    label: str = ""
-    is_number: bool = False
-    fault: str = ""
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.fault}"
-
-
-class FromFile(FileTask):
+class FromFile(RecordTask):
     """A CSV, TSV or JSONL file of the user's own: one text or a pair in each row, and a label.
 
     The classes are the labels of the training file. CSV and TSV files name their columns in the first line; between the
@@ -120,13 +103,21 @@ class FromFile(FileTask):
     def classes(self) -> Sequence[str]:  # type: ignore[override]
         """The labels of the training file, sorted as numbers if all of them are, otherwise as text."""
         (path,) = self.paths("train")
-        labels, numbers, first = Counter[str](), True, None
-        for record in self._records(path):
-            if not record.fault:
-                labels[record.label] += 1
-                numbers = numbers and record.is_number
-            elif first is None:
-                first = record
+        labels, numbers, first = Counter[str](), True, ""
+        kind = self._kind(path)
+        for line, found in self.records(path):
+            try:
+                record = expect_record(found)
+                self.texts_of(record)
+                label = self.label_of(record)
+            except ValueError as error:
+                first = first or f"line {line}: {error}"
+            else:
+                labels[label] += 1
+                text = kind == "jsonl" and isinstance(
+                    record[self.label], str
+                )  # the cells of a table always are
+                numbers = numbers and is_number(label) and not text
         if len(labels) < 2:
             only = f"only the label '{next(iter(labels))}'" if labels else "no label"
             why = f"\n  Of the rows that cannot be read, this is the first: {first}" if first else ""
@@ -143,22 +134,6 @@ class FromFile(FileTask):
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         return split_tokens(text, self.tokens, self.lower)
-
-    def parse(self, path: Path) -> Iterator[Row]:
-        numbers = {label: number for number, label in enumerate(self.classes)}
-        for record in self._records(path):
-            sequences = tuple(self.tokenize(text) for text in record.texts)
-            empty = [column for column, found in zip(self.text, sequences, strict=False) if not found]
-            if record.fault:
-                yield Row(path, record.line, fault=record.fault)
-            elif empty:
-                yield Row(path, record.line, fault=f"'{empty[0]}' is empty")
-            elif record.label not in numbers:
-                guess = nearest(record.label, self.classes)
-                known = f"is not one of the training labels: {listed(self.classes)}.{guess}"
-                yield Row(path, record.line, fault=f"the label '{record.label}' {known}")
-            else:
-                yield Row(path, record.line, Example(sequences, numbers[record.label]))
 
     def rows(self, split: str) -> Iterator[Row]:
         if not self._is_divided(split):
@@ -200,64 +175,27 @@ class FromFile(FileTask):
 
     def inputs(self, path: Path) -> Iterable[InputRow] | None:
         """The rows of a CSV, TSV or JSONL file, with or without a column of labels; ``None`` for another file."""
-        kind = self._kind(path)
-        return None if kind is None else self._inputs(path, kind)
+        return super().inputs(path) if self._kind(path) else None
 
-    def _inputs(self, path: Path, kind: str) -> Iterator[InputRow]:
-        for line, row in _rows(path, kind, self.text):
-            if isinstance(row, str):
-                yield InputRow(line, fault=row)
-                continue
-            try:
-                texts = {column: text_of(row, column) for column in self.text}
-            except ValueError as error:
-                yield InputRow(line, fault=str(error))
-                continue
-            columns = {name: value for name, value in row.items() if name not in (*self.text, self.label)}
-            yield input_row(line, texts, self, _label(row.get(self.label)), columns)
-
-    def _kind(self, path: Path) -> str | None:
-        """The format of a file; ``None`` if it is not known."""
-        return self.format if self.format != "auto" else _format(path)
-
-    def _records(self, path: Path) -> Iterator[Record]:
-        """The rows of a file before tokenization."""
+    def records(self, path: Path, labelled: bool = True) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
         kind = self._kind(path)
         if kind is None:
             raise InputError(
                 f"{path}: the format is not clear from the file name, which should end in .csv, .tsv or .jsonl; "
                 "--set task.format=csv sets it"
             )
-        for line, row in _rows(path, kind, (*self.text, self.label)):
-            try:
-                yield Record(line, fault=row) if isinstance(row, str) else self._record(line, row, kind)
-            except ValueError as error:
-                yield Record(line, fault=str(error))
+        wanted = (*self.text, self.label) if labelled else self.text
+        return json_lines(path) if kind == "jsonl" else table_rows(path, kind, wanted)
 
-    def _record(self, line: int, row: Mapping[str, Any], kind: str) -> Record:
-        texts = tuple(text_of(row, column) for column in self.text)
-        label = _label(row.get(self.label)) or text_of(row, self.label).strip()
+    def label_of(self, record: Mapping[str, Any]) -> str:
+        label = label_text(record.get(self.label)) or text_of(record, self.label).strip()
         if not label:
             raise ValueError(f"'{self.label}' is empty")
-        typed = kind == "jsonl"  # the cells of a table are all strings
-        return Record(
-            line, texts, label, is_number(label) and not (typed and isinstance(row[self.label], str))
-        )
+        return label
 
-
-def _rows(path: Path, kind: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """The rows of a file as mappings, or faults, with their line numbers; a table must have ``columns``."""
-    return json_lines(path) if kind == "jsonl" else table_rows(path, kind, columns)
-
-
-def _label(value: Any) -> str:
-    """A label as text; empty if it is missing or neither a text, a number nor a truth value."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value).strip() if isinstance(value, str | int | float) else ""
-
-
-def _format(path: Path) -> str | None:
-    """The format by the file name's extension; ``None`` if it is not known."""
-    name = path.with_suffix("") if path.suffix in (".gz", ".zip") else path
-    return _FORMATS.get(name.suffix.lower())
+    def _kind(self, path: Path) -> str | None:
+        """The format of a file, by its extension unless it is set; ``None`` if it is not known."""
+        if self.format != "auto":
+            return self.format
+        name = path.with_suffix("") if path.suffix in (".gz", ".zip") else path
+        return _FORMATS.get(name.suffix.lower())

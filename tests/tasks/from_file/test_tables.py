@@ -86,9 +86,9 @@ def test_spaces_around_names_and_labels_do_not_matter(write):
         ("my.csv", '"a" b,pos', "misplaced quotation mark: ',' expected after '\"'"),
         ("my.tsv", "a\tb\tpos", "the row has 3 columns; the first line names 2"),
         ("my.jsonl", "{", "this is not JSON: Expecting property name enclosed in double quotes (column 2)"),
-        ("my.jsonl", '{"text": 5, "label": "pos"}', "'text' is a number, not a text"),
-        ("my.jsonl", '{"text": "a", "label": null}', "'label' is null, not a text"),
-        ("my.jsonl", '{"text": "a", "label": ["pos"]}', "'label' is a list, not a text"),
+        ("my.jsonl", '{"text": 5, "label": "pos"}', "'text' is a number, not a string"),
+        ("my.jsonl", '{"text": "a", "label": null}', "'label' is null, not a string"),
+        ("my.jsonl", '{"text": "a", "label": ["pos"]}', "'label' is a list, not a string"),
         (
             "my.jsonl",
             '{"txt": "a", "label": "pos"}',

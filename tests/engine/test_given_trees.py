@@ -102,14 +102,6 @@ def test_levels_and_trees_turn_into_each_other(batch):
         assert tree_along(levels, tree.tokens).same(tree)
 
 
-def test_a_sampled_tree_composed_along_gives_the_sampled_vector(batch):
-    _, inputs, mask = batch
-    engine = engine_of()
-    torch.manual_seed(3)
-    sampled = engine.sample(inputs, mask, 5.0)
-    torch.testing.assert_close(engine(inputs, mask, levels=sampled.levels).vector, sampled.vector)
-
-
 def test_noise_gives_different_trees_and_no_noise_always_the_same(batch):
     _, inputs, mask = batch
     engine = engine_of()
@@ -117,16 +109,6 @@ def test_noise_gives_different_trees_and_no_noise_always_the_same(batch):
     greedy = {tuple(engine.sample(inputs, mask, 0.0).levels[0].tolist()) for _ in range(20)}
     assert len(drawn) > 5
     assert len(greedy) == 1
-
-
-def test_a_tree_without_noise_does_not_depend_on_the_batch(batch):
-    _, inputs, mask = batch
-    engine = engine_of()
-    together = engine.sample(inputs, mask, 0.0)
-    for row, n in enumerate(LENGTHS):
-        alone = engine.sample(inputs[row : row + 1, :n], mask[row : row + 1, :n], 0.0)
-        assert alone.levels[0].tolist() == together.levels[row, :n].tolist()
-        torch.testing.assert_close(alone.vector[0], together.vector[row])
 
 
 def cohesion_of(trees, mask, kept):

@@ -13,7 +13,6 @@ from crvnn_core.cli import main
 from crvnn_core.testing.parts import BracketingCell, PlainCell
 from crvnn_core.trees import tree_of
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.cells.lstm import LSTMCell
 from crvnn_parts.decisions.sigmoids import Modulated
 from crvnn_parts.haltings import FixedDepth, Never, Threshold
 from crvnn_parts.retrievers.interval import Adhoc
@@ -71,16 +70,6 @@ def test_it_composes_along_the_tree_that_its_trace_shows(n, seed):
         tree = tree_of(encoding.trace, 0, names, extraction)
         assert cell.name(encoding.vector[0]).replace(" ", "") == str(tree).replace(" ", "")
         assert not tree.conflicts
-
-
-@given(st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(0, 20))
-def test_batch_mates_never_matter(lengths, seed):
-    encoder = model(seed=seed, cell=LSTMCell(4))
-    inputs, mask = batch(lengths, seed=seed)
-    together = encoder(inputs, mask, hard=True).vector
-    for row, n in enumerate(lengths):
-        alone = encoder(inputs[row : row + 1, :n], mask[row : row + 1, :n], hard=True).vector
-        torch.testing.assert_close(together[row], alone[0], atol=1e-9, rtol=0)
 
 
 class Highest(Decision):

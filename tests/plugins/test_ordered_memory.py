@@ -183,20 +183,6 @@ def test_scores_of_any_size_give_finite_vectors_and_gradients():
     )
 
 
-def test_neither_padding_nor_batch_mates_nor_their_order_change_a_vector():
-    torch.manual_seed(6)
-    om = OrderedMemory(WIDTH, slots=5)
-    lengths = [3, 14, 1, 14, 8]
-    inputs, mask = batch_of(lengths, torch.float32)
-    together = om(inputs, mask).vector
-    more = om(F.pad(inputs, (0, 0, 0, 4), value=torch.nan), F.pad(mask, (0, 4))).vector
-    torch.testing.assert_close(more, together, atol=1e-5, rtol=0)
-    torch.testing.assert_close(om(inputs.flip(0), mask.flip(0)).vector.flip(0), together, atol=1e-5, rtol=0)
-    for row, n in enumerate(lengths):
-        alone = om(inputs[row : row + 1, :n], mask[row : row + 1, :n]).vector[0]
-        torch.testing.assert_close(together[row], alone, atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_a_model_cast_to_another_type_gives_vectors_of_that_type(dtype):
     om = OrderedMemory(WIDTH, slots=3).to(dtype)

@@ -69,29 +69,21 @@ def test_dense_matrices_keep_what_hardly_exists():
 
 
 @with_and_without_kernels
-@given(strategies.existences(max_length=30), st.data())
-def test_adhoc_agrees_with_walking_along_the_sequence(exists, data):
-    _agrees(Adhoc(small=0), oracles.adhoc_row, exists, data)
-
-
-@given(strategies.existences(max_length=30), st.data())
-def test_adhoc_without_float64_agrees_with_walking_along_the_sequence(exists, data):
-    _agrees(Adhoc("float32-pairs", small=0), oracles.adhoc_row, exists, data)
-
-
-@given(strategies.existences(max_length=30), st.data())
-def test_adhoc_dense_agrees_with_walking_along_the_sequence(exists, data):
-    _agrees(AdhocDense(), oracles.adhoc_row, exists, data)
-
-
-@given(strategies.existences(max_length=30), st.data())
-def test_log_space_agrees_with_walking_along_the_sequence(exists, data):
-    _agrees(LogSpace(), oracles.product_row, exists, data)
-
-
-@given(strategies.existences(max_length=30), st.data())
-def test_log_space_dense_agrees_with_walking_along_the_sequence(exists, data):
-    _agrees(LogSpaceDense(), oracles.product_row, exists, data)
+@pytest.mark.parametrize(
+    ("retriever", "row", "by"),
+    [
+        (Adhoc(small=0), oracles.adhoc_row, "kernels"),
+        (Adhoc(small=0), oracles.adhoc_row, "torch"),
+        (Adhoc("float32-pairs", small=0), oracles.adhoc_row, "torch"),
+        (AdhocDense(), oracles.adhoc_row, "torch"),
+        (LogSpace(), oracles.product_row, "torch"),
+        (LogSpaceDense(), oracles.product_row, "torch"),
+    ],
+    indirect=["by"],
+)
+@given(exists=strategies.existences(max_length=30), data=st.data())
+def test_every_retriever_agrees_with_walking_along_the_sequence(retriever, row, exists, data):
+    _agrees(retriever, row, exists, data)
 
 
 @given(strategies.existences(max_length=12), st.data())

@@ -208,20 +208,6 @@ def test_positions_that_have_left_change_neither_values_nor_gradients(catalog, m
     assert_same(results(short, inputs, mask), results(whole, inputs, mask))
 
 
-@pytest.mark.usefixtures("by")
-def test_batch_mates_and_padding_change_nothing(catalog, modulation):
-    encoder = encoder_with(catalog, modulation)
-    inputs, mask = batch()
-    together = encoder(inputs, mask)
-    more = torch.nn.functional.pad
-    padded = encoder(more(inputs, (0, 0, 0, 5), value=7.0), more(mask, (0, 5)))
-    for name in ("vector", "penalty", "steps"):
-        torch.testing.assert_close(getattr(padded, name), getattr(together, name), atol=1e-5, rtol=1e-5)
-        for row, n in enumerate(LENGTHS):
-            alone = getattr(encoder(inputs[row : row + 1, :n], mask[row : row + 1, :n]), name)
-            torch.testing.assert_close(getattr(together, name)[row : row + 1], alone, atol=1e-5, rtol=1e-5)
-
-
 def test_kernels_change_nothing(catalog, modulation):
     encoder = encoder_with(catalog, modulation)
     inputs, mask = batch()

@@ -168,11 +168,6 @@ def test_files_may_be_packed_or_in_the_folder_of_the_archive(directory):
     assert {split: rows(Sst5(str(directory)), split) for split in ("train", "dev")} == before
 
 
-def test_a_missing_file_says_where_the_data_comes_from(tmp_path):
-    with pytest.raises(CrvnnError, match="crvnn data get sst"):
-        rows(Sst5(str(tmp_path)), "train")
-
-
 def test_a_split_that_is_missing_is_left_out_and_says_why(directory):
     (directory / "test.txt").unlink()
     task = Sst5(str(directory))
@@ -180,12 +175,6 @@ def test_a_split_that_is_missing_is_left_out_and_says_why(directory):
     with pytest.raises(CrvnnError, match=r"(?s)has no test\.txt.*crvnn data get sst") as caught:
         list(task.examples("test", 0))
     assert task.why_missing("test") == str(caught.value)
-
-
-@pytest.mark.parametrize("phrases", [False, True])
-def test_the_vocabulary_of_a_directory_that_is_missing_says_so(tmp_path, phrases):
-    with pytest.raises(CrvnnError, match=r"(?s)there is no such directory.*crvnn data get sst"):
-        Sst5(str(tmp_path / "nowhere"), phrases=phrases).vocabulary  # noqa: B018
 
 
 def test_a_users_text_becomes_words_as_the_treebank_has_them(directory):
@@ -202,12 +191,6 @@ def test_words_that_training_met_stay_whole(directory):
     assert task.tokenize("Mr. X") == ("mr", ".", "x")
     task.vocabulary = ("mr.", "x")  # as a saved model does
     assert task.tokenize("Mr. X") == ("mr.", "x")
-
-
-def test_a_saved_model_needs_no_data(tmp_path):
-    task = Sst2(str(tmp_path / "nowhere"))
-    task.vocabulary = ("good",)
-    assert task.tokenize("Good film.") == ("good", "film", ".")
 
 
 @pytest.mark.parametrize("phrases", [False, True])

@@ -111,9 +111,3 @@ def test_a_malformed_row_is_named_by_file_and_line(tmp_path, line, fault):
         list(ListOps().read(path))
     assert str(caught.value).startswith(f"{path}:2: ")
     assert fault in str(caught.value).splitlines()[0]
-
-
-def test_malformed_rows_are_skipped_and_counted_if_wanted(tmp_path, capsys):
-    path = file_of(tmp_path / "mine.tsv", [(7, "[MAX 1 7 ]"), (1, "[MAX 1 7 ]"), (2, "[MIN 2 3 ]")])
-    assert [e.label for e in ListOps(bad_rows="skip").read(path)] == [7, 2]
-    assert "skipped 1 of 3 rows; the first is line 2: the label is 1, but" in capsys.readouterr().err

@@ -13,6 +13,9 @@ from crvnn_core.trees.scoring import left_branching
 #: Settings away from the defaults: the component's name, and what is set.
 VARIANTS = [
     ("listops", ("max_tokens=0",)),
+    ("listops", ("max_tokens=9", "test_max_tokens=9")),
+    ("listops", ("min_tokens=30", "fresh=false", "growing=[40]")),
+    *(("logic", (f"setting={setting}", "train_operations=5")) for setting in ("length", "A", "B", "C")),
 ]
 
 
@@ -107,7 +110,7 @@ FAULTY = [
         with_head(UnusedParameterHead),
         "no gradient reaches the parameter 'unused'",
     ),
-    ("task_head_gives_logits_that_learn", with_head(lambda width: None), "head is None"),
+    ("task_head_gives_logits_that_learn", with_head(lambda width: "no module"), "head is 'no module'"),
     ("task_head_runs_on_any_device", with_head(lambda width: CpuHead(width, 2)), "meta"),
 ]
 

@@ -160,13 +160,6 @@ def test_the_joins_are_the_tree_that_was_composed():
         assert str(tree.nested()).replace("'", "").replace(",", "") == cell.name(vector)
 
 
-def test_evaluation_draws_no_random_numbers():
-    encoder, batch = encoder_of().eval(), batch_of()
-    before = torch.random.get_rng_state()
-    encoder(*batch)
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
 @pytest.mark.parametrize("encoder", ["cooperative", "rl-spinn"])
 @pytest.mark.parametrize("task", ["letters", "pairs"])
 def test_a_run_killed_and_resumed_ends_with_the_same_bits(encoder, task, tmp_path):

@@ -68,24 +68,6 @@ def test_recurrent_networks_take_a_step_per_token_and_no_penalty(build):
     assert encoding.penalty.tolist() == [0.0] * len(LENGTHS)
 
 
-def test_evaluation_without_gradients_gives_the_same_vectors(encoder_and_slow):
-    encoder, _ = encoder_and_slow
-    batch = batch_of()
-    trained = encoder(*batch).vector
-    with torch.no_grad():
-        torch.testing.assert_close(encoder.eval()(*batch).vector, trained, atol=1e-5, rtol=0)
-
-
-def test_neither_padding_nor_the_order_of_the_batch_changes_a_vector(encoder_and_slow):
-    encoder, _ = encoder_and_slow
-    inputs, mask = batch_of()
-    together = encoder(inputs, mask).vector
-    more = encoder(F.pad(inputs, (0, 0, 0, 4), value=torch.nan), F.pad(mask, (0, 4))).vector
-    torch.testing.assert_close(more, together, atol=1e-5, rtol=0)
-    turned = encoder(inputs.flip(0), mask.flip(0)).vector.flip(0)
-    torch.testing.assert_close(turned, together, atol=1e-5, rtol=0)
-
-
 def test_nothing_under_padding_reaches_a_gradient(encoder_and_slow):
     encoder, _ = encoder_and_slow
     inputs, mask = batch_of()

@@ -30,68 +30,18 @@ from crvnn_core.host.slots import SLOTS
 GROUPS = ("Compose", "Train", "Look", "Share and measure")
 _OTHERS = "Others"  # commands of plug-ins that name no group
 _COMMANDS = {
-    command.name: command
-    for command in (
-        LazyCommand(
-            "list",
-            "crvnn_core.cli.catalog:list_command",
-            summary="List what is installed, or describe one thing.",
-            group="Compose",
-        ),
-        LazyCommand(
-            "assemble",
-            "crvnn_core.cli.assemble:assemble_command",
-            summary="Build the model of a spec, try it, and show what it costs.",
-            group="Compose",
-        ),
-        LazyCommand(
-            "new",
-            "crvnn_core.cli.new:new_command",
-            summary="Create a package with a component to start from.",
-            group="Compose",
-        ),
-        LazyCommand(
-            "check",
-            "crvnn_core.cli.check:check_command",
-            summary="Run the contract of a component.",
-            group="Compose",
-        ),
-        LazyCommand(
-            "train",
-            "crvnn_core.cli.train:train_command",
-            summary="Train what a spec describes, into a run directory.",
-            group="Train",
-        ),
-        LazyCommand(
-            "eval",
-            "crvnn_core.cli.evaluation:eval_command",
-            summary="Measure the accuracy of a model on a split or a file.",
-            group="Train",
-        ),
-        LazyCommand(
-            "predict",
-            "crvnn_core.cli.predict:predict_command",
-            summary="Predict labels, probabilities and trees of texts.",
-            group="Look",
-        ),
-        LazyCommand(
-            "trees",
-            "crvnn_core.cli.trees:trees_command",
-            summary="Score the trees of a model against gold trees.",
-            group="Look",
-        ),
-        LazyCommand(
-            "compare",
-            "crvnn_core.cli.compare:compare_command",
-            summary="Compare the results of runs, with tests of significance.",
-            group="Look",
-        ),
-        LazyCommand(
-            "doctor",
-            "crvnn_core.cli.doctor:doctor_command",
-            summary="Check the installation, and compile the kernels.",
-            group="Share and measure",
-        ),
+    name: LazyCommand(name, f"crvnn_core.cli.{module}:{name}_command", summary=summary, group=group)
+    for group, name, module, summary in (
+        ("Compose", "list", "catalog", "List what is installed, or describe one thing."),
+        ("Compose", "assemble", "assemble", "Build the model of a spec, try it, and show what it costs."),
+        ("Compose", "new", "new", "Create a package with a component to start from."),
+        ("Compose", "check", "check", "Run the contract of a component."),
+        ("Train", "train", "train", "Train what a spec describes, into a run directory."),
+        ("Train", "eval", "evaluation", "Measure the accuracy of a model on a split or a file."),
+        ("Look", "predict", "predict", "Predict labels, probabilities and trees of texts."),
+        ("Look", "trees", "trees", "Score the trees of a model against gold trees."),
+        ("Look", "compare", "compare", "Compare the results of runs, with tests of significance."),
+        ("Share and measure", "doctor", "doctor", "Check the installation, and compile the kernels."),
     )
 }
 

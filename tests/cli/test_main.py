@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import subprocess
 import sys
 from unittest.mock import Mock
@@ -101,23 +100,6 @@ def test_quick_commands_import_no_other_commands_and_no_library_that_they_can_do
     modules = modules_after(*args, cwd=tmp_path)
     assert not {"crvnn_bench.commands", "crvnn_tasks.demo", "crvnn_core.cli.train"} & set(modules)
     assert not {"rich", "difflib", "jinja2"} & set(modules)
-
-
-@pytest.mark.parametrize("args", [["--help"], ["list"], ["compare", "listops"]], ids=" ".join)
-def test_quick_commands_cost_little_beyond_python_even_where_the_cores_are_busy(args, tmp_path):
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as it is for users, whose second call finds bytecode
-
-    def seconds(*args):
-        """Processor time of a child: that of other processes does not count, though these slow it down."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *args], capture_output=True, env=environment, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    bare = min(seconds("-c", "pass") for _ in range(6))
-    spent = min(seconds("-c", "from crvnn_core.cli import main; main()", *args) for _ in range(6))
-    assert spent - bare < 0.3  # measured where they are not: 0.07 to 0.09
 
 
 def test_every_line_of_help_fits_in_80_columns_and_no_summary_is_cut():

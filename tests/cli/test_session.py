@@ -90,33 +90,15 @@ def test_a_command_that_a_plug_in_hides_is_not_listed(tmp_path):
     assert "secret" not in run("--plugin", path, "--help").stdout
 
 
-def test_a_plug_in_command_that_hides_one_of_the_core_is_an_error(tmp_path):
-    path = tmp_path / "hiding.py"
-    path.write_text(
-        "import click\nfrom crvnn_core import hookimpl\n\n\n"
-        "@hookimpl\ndef crvnn_commands():\n    return [click.Command('list')]\n"
-    )
-    assert "two plug-ins offer a command called 'list'" in run("--plugin", path, "--help", code=2).stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (None, "there is no such file"),
-        ("def broken(:\n", "SyntaxError: invalid syntax"),
-        ("raise RuntimeError('out of luck')\n", "RuntimeError: out of luck"),
-    ],
-)
-def test_a_broken_plug_in_file_is_one_message(tmp_path, text, reason):
+@pytest.mark.parametrize("before", [True, False])
+def test_a_broken_plug_in_file_is_one_message(tmp_path, before):
     path = tmp_path / "broken.py"
-    if text is not None:
-        path.write_text(text)
-    for args in (["--plugin", path, "list"], ["list", "--plugin", path]):
-        result = crvnn(*args, cwd=tmp_path)
-        assert result.returncode == 2
-        assert result.stderr.startswith(f"crvnn: --plugin {path}: ")
-        assert reason in result.stderr
-        assert "Traceback" not in result.stderr
+    path.write_text("raise RuntimeError('out of luck')\n")
+    option = ["--plugin", path]
+    result = run(*(option if before else []), "list", *([] if before else option), code=2)
+    assert result.stderr.startswith(f"crvnn: --plugin {path}: ")
+    assert "RuntimeError: out of luck" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_the_whole_traceback_is_there_for_the_asking(tmp_path):

@@ -182,11 +182,6 @@ def test_one_plug_in_offering_a_name_twice_is_not_called_two():
         read_catalog(create_plugin_manager(Twice(), entry_points=False))
 
 
-def test_an_unknown_slot_is_named(catalog):
-    with pytest.raises(UnknownNameError, match=r"no slot is called 'cel'\. Did you mean 'cell'\?"):
-        catalog.find("cel", "gated")
-
-
 def catalog_of(*plugins):
     return read_catalog(create_plugin_manager(*plugins, entry_points=False))
 

@@ -1,7 +1,7 @@
 """Models for other programs and other people: ``crvnn share export``, ``pack`` and ``push``, and ``hf:`` addresses.
 
-``graphs/`` writes models as ONNX and as programs of torch.export, and checks them; ``sharing/`` writes runs as zip
-files and to the Hugging Face hub. Nothing here imports torch, onnx or huggingface_hub until it is needed.
+``formats`` writes models as ONNX and as programs of torch.export, and checks them; ``contents`` says what belongs to a
+run that is shared. Nothing here imports torch, onnx or huggingface_hub until it is needed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,4 @@ def crvnn_commands() -> Iterable[LazyCommand]:
 
 @hookimpl
 def crvnn_run_sources() -> Iterable[RunSource]:
-    return [
-        RunSource(
-            "hf", "crvnn_export.sharing.hub:fetch", summary="the Hugging Face hub: hf:owner/name@revision"
-        )
-    ]
+    return [RunSource("hf", "crvnn_export.hub:fetch", summary="the Hugging Face hub: hf:owner/name@revision")]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from crvnn_export.sharing.card import model_card
+from crvnn_export.card import model_card
 
 SPEC = {
     "seed": 3,

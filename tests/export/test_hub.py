@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from crvnn_core import CrvnnError
-from crvnn_export.sharing.hub import fetch, push
+from crvnn_export.hub import fetch, push
 from hub import hub as a_hub
 
 #: Calls commands in one process, which reads HF_ENDPOINT when it imports huggingface_hub.

@@ -9,9 +9,9 @@ import small
 from crvnn_core import CrvnnError, Trained
 from crvnn_core.inference.trained import load
 from crvnn_core.training.data import within_budget
-from crvnn_export.graphs import formats
-from crvnn_export.graphs.classifier import Exportable
-from crvnn_export.graphs.formats import export
+from crvnn_export import formats
+from crvnn_export.classifier import Exportable
+from crvnn_export.formats import export
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (the extra 'export')")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (the extra 'export')")

@@ -13,7 +13,7 @@ from crvnn_core.cli import main
 from crvnn_core.files import sha256_of
 from crvnn_core.inference.trained import load
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_export.sharing.contents import contents
+from crvnn_export.contents import contents
 
 NEEDED = {
     "README.md",

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 import small
 from crvnn_core import Cell, CrvnnError, Decision, Encoder, Encoding, Trained
 from crvnn_core.cli import main
-from crvnn_export.graphs import formats
-from crvnn_export.graphs.classifier import Exportable
-from crvnn_export.graphs.formats import export
-from crvnn_export.graphs.tracing import traced
+from crvnn_export import formats
+from crvnn_export.classifier import Exportable
+from crvnn_export.formats import export
+from crvnn_export.tracing import traced
 from engines import Converged
 
 

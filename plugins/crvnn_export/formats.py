@@ -16,8 +16,8 @@ from torch import Tensor
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import replacing
-from crvnn_export.graphs.classifier import Exportable
-from crvnn_export.graphs.tracing import traced
+from crvnn_export.classifier import Exportable
+from crvnn_export.tracing import traced
 
 #: How far logits may be from the model's own.
 TOLERANCE = 1e-3

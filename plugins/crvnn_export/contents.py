@@ -10,7 +10,7 @@ from typing import Any
 
 from crvnn_core.errors import CrvnnError
 from crvnn_core.runs.directory import RunDirectory, kept_plugin_files, seed_directories
-from crvnn_export.sharing.card import model_card
+from crvnn_export.card import model_card
 
 #: Texts about a model that a run directory may have, the first of which becomes the body of its card.
 CARDS = ("README.md", "MODEL.md")

@@ -17,7 +17,7 @@ from torch import nn
 from crvnn_core.errors import CrvnnError
 from crvnn_core.interfaces.parts import Part
 from crvnn_core.kernels import without
-from crvnn_export.graphs.classifier import Classifier, Exportable
+from crvnn_export.classifier import Classifier, Exportable
 
 _GUARD = re.compile(r"eval Eq\([^,]+, \d+\).*?([\w./-]+\.py):(\d+) in (\w+)")
 

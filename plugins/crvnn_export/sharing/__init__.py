@@ -1,1 +1,0 @@
-"""Runs for other people: as zip files, and on the Hugging Face hub."""

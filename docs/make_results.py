@@ -9,11 +9,10 @@ from pathlib import Path
 
 from crvnn_core import create_plugin_manager, read_catalog
 from crvnn_core.files import write_atomically
-from crvnn_reproduce.definition import BUDGETS, read_table, table_names
-from crvnn_reproduce.ledger import Ledger
-from crvnn_reproduce.output import markdown
-from crvnn_reproduce.plan import Plan
-from crvnn_reproduce.results import Results, read_results
+from crvnn_experiments.definition import BUDGETS, read_table, table_names
+from crvnn_experiments.ledger import Ledger
+from crvnn_experiments.plan import Plan
+from crvnn_experiments.results import Results, read_results
 
 RESULTS = Path(__file__).parent / "results"
 INTRODUCTION = """# Tables
@@ -27,7 +26,7 @@ NOTHING = "\nThe ledger has no runs yet.\n"
 
 def page(ledger: Path = RESULTS / "ledger.jsonl") -> str:
     """The page as Markdown."""
-    sections = [re.sub(r"^#", "##", markdown(results), flags=re.MULTILINE) for results in _results(ledger)]
+    sections = [re.sub(r"^#", "##", results.markdown(), flags=re.MULTILINE) for results in _results(ledger)]
     return "\n".join([INTRODUCTION, *sections]) if sections else INTRODUCTION + NOTHING
 
 
@@ -39,6 +38,8 @@ def _results(ledger: Path) -> Iterator[Results]:
     catalog = read_catalog(create_plugin_manager())
     for table in map(read_table, table_names()):
         for budget in BUDGETS:
+            if any(budget not in experiment.budgets for experiment in table.used.values()):
+                continue
             ours = [e for e in found.entries.values() if e.budget == budget and e.experiment in table.used]
             seeds = 1 + max((entry.seed for entry in ours), default=0)
             plan = Plan(

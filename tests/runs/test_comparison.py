@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 from calling import run
 from crvnn_core import CrvnnError, InputError
 from crvnn_core.host.runs import read_runs
-from crvnn_core.runs.comparison import Spread, compare, holm, percent, permutation_test, welch_interval
+from crvnn_core.runs.comparison import (
+    Spread,
+    compare,
+    holm,
+    percent,
+    permutation_test,
+    welch_interval,
+    welch_test,
+)
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.runs.records import Record, differences, flatten, shortened, variants, with_stages_in_brief
 from small import PLUGIN
@@ -457,3 +465,21 @@ def test_welch_of_samples_of_unequal_variance_is_that_of_scipy_stats():
     one, two = [0.91, 0.93, 0.92], [0.6, 0.95, 0.7, 0.81, 0.9]
     wanted = stats.ttest_ind(two, one, equal_var=False).confidence_interval(0.95)
     assert welch_interval(one, two) == pytest.approx((wanted.low, wanted.high))
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.3, -2.0])
+def test_the_one_sided_test_of_welch_is_that_of_scipy_stats(margin):
+    scipy_stats = pytest.importorskip("scipy.stats")
+    generator = random.Random(5)
+    for sizes in itertools.product((2, 3, 5), repeat=2):
+        one, two = (
+            [generator.gauss(0, spread) for _ in range(n)] for n, spread in zip(sizes, (1, 3), strict=True)
+        )
+        shifted = [value + margin for value in two]
+        wanted = scipy_stats.ttest_ind(one, shifted, equal_var=False, alternative="greater").pvalue
+        assert welch_test(one, two, margin) == pytest.approx(wanted, abs=1e-10)
+
+
+def test_one_value_and_values_that_do_not_vary_are_not_tested():
+    assert welch_test([0.5], [0.1, 0.2]) is None
+    assert welch_test([0.5, 0.5], [0.1, 0.1]) is None

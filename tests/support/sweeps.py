@@ -6,10 +6,10 @@ import pytest
 
 from crvnn_core.spec import read_spec
 from crvnn_core.spec.resolve import spec_layers
-from crvnn_sweep.results import read_findings
-from crvnn_sweep.run import start_sweep
-from crvnn_sweep.settings import read_sweep
-from crvnn_sweep.worker import work
+from crvnn_experiments.findings import read_findings
+from crvnn_experiments.settings import read_sweep
+from crvnn_experiments.sweep import start_sweep
+from crvnn_experiments.worker import Worker
 
 BASE = """
 [task]
@@ -55,7 +55,7 @@ def started(catalog, directory, text=SPACE, base=BASE, **options):
 def finished(catalog, directory, text=SPACE, base=BASE, **options):
     """A study that one worker has finished, and what it found."""
     study = started(catalog, directory, text, base, **options)
-    assert work(study, catalog, lambda line: None)
+    assert Worker(study, lambda line: None).work()
     return study, read_findings(study)
 
 

@@ -5,11 +5,11 @@ import signal
 from pathlib import Path
 
 from crvnn_core.runs.records import read_metrics
-from crvnn_reproduce.definition import read_table
-from crvnn_reproduce.ledger import Entry, Ledger
-from crvnn_reproduce.plan import Plan
-from crvnn_reproduce.specs import with_rows
-from crvnn_reproduce.work import Worker
+from crvnn_experiments.definition import read_table
+from crvnn_experiments.ledger import Entry, Ledger
+from crvnn_experiments.plan import Plan
+from crvnn_experiments.specs import with_rows
+from crvnn_experiments.worker import Worker
 
 TABLE = """
 title = "Letters"
@@ -125,7 +125,7 @@ def planned(catalog, directory, text=TABLE, *, add=(), only=None, seeds=None, bu
 def worked(plan):
     """What a worker told while it did all of a plan."""
     told = []
-    assert Worker(plan, told.append).work()
+    assert Worker(plan, told.append, wait=True).work()
     return told
 
 
@@ -152,9 +152,9 @@ def kill(process):
     return ended(process) == -signal.SIGKILL
 
 
-def steps_of(job):
+def steps_of(run):
     """The training steps that a run has recorded, in order."""
-    return [row["step"] for row in read_metrics(job.directory / "metrics.jsonl") if row["kind"] == "train"]
+    return [row["step"] for row in read_metrics(run.directory / "metrics.jsonl") if row["kind"] == "train"]
 
 
 def figures(plan):

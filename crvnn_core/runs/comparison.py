@@ -319,6 +319,6 @@ def _upper_tail(t: float, freedom: float) -> float:
     """
     steps, end = 2000, math.atan(t / math.sqrt(freedom))
     scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
-    heights = [math.cos(end * number / steps) ** (freedom - 1) for number in range(steps + 1)]
+    heights = [math.pow(math.cos(end * number / steps), freedom - 1) for number in range(steps + 1)]
     area = heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2])
     return min(1.0, max(0.0, 0.5 - scale * area * end / steps / 3))

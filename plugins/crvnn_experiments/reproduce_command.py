@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     type=click.Choice(BUDGETS),
     default="laptop",
     show_default=True,
-    help="laptop: small models on generated data, about a minute a run; soft: five to ten, enough for CRvNN to find "
-    "the structure with the paper's loss; paper: its settings, for a GPU.",
+    help="laptop: small models on generated data, about a minute a run; soft: more and smaller "
+    "steps by the paper's loss, decisions soft at first; paper: its settings, for a GPU.",
 )
 @click.option(
     "--seeds",

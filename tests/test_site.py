@@ -56,7 +56,7 @@ def test_every_public_name_is_on_a_page_of_the_api_reference(pages):
     for package in (crvnn, crvnn_core):
         assert list(pages.public_names(package.__name__)) == package.__all__
     assert {pages.page_of(home) for home in pages.public_names("crvnn_core").values()} == set(pages.API)
-    assert pages.page_of(pages.public_names("crvnn")["Encoder"]) == "crvnn"
+    assert pages.page_of(pages.public_names("crvnn")["CRvNN"]) == "crvnn"
 
 
 def test_a_notebook_becomes_a_page_with_its_outputs(pages, tmp_path):

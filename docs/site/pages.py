@@ -34,6 +34,8 @@ API = {
     "crvnn_core.spec": ("Specs", "Specs, and the variants that are assembled from them."),
     "crvnn_core.training": ("Training", "Training, evaluation, and what they give."),
     "crvnn_core.inference": ("Trained models", "Models, and the predictions of trained ones."),
+    "crvnn_core.model": ("Models", "A complete model, its batches and its vocabulary."),
+    "crvnn_core.runs": ("Runs", "Run directories, and the results that they hold."),
     "crvnn_core.engine": ("Engine", "The recursion, and what it leaves behind."),
     "crvnn_core.trees": ("Trees", "Trees, and scores of them."),
     "crvnn_core.errors": ("Errors", "What goes wrong; ``CrvnnError`` is the base of all."),
@@ -149,7 +151,7 @@ def _api(module: str) -> Iterator[str]:
 def public_names(package: str) -> dict[str, str]:
     """The names that a package imports for its users, and the modules that they come from."""
     found = {}
-    for node in ast.walk(ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse((ROOT / package / "__init__.pyi").read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {alias.asname or alias.name: node.module for alias in node.names}
     return {name: found[name] for name in importlib.import_module(package).__all__}

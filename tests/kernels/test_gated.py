@@ -22,12 +22,12 @@ def test_parents_of_the_gated_cell_agree_with_torch(kind, shape):
 @needs_kernels
 @pytest.mark.parametrize("rows", [1, 13, 14, 15, 19, 113, 257, 1100])
 @pytest.mark.parametrize(
-    ("width", "hidden"), [(2, 1), (2, 8), (7, 33), (8, 31), (16, 64), (33, 12), (130, 520)]
+    ("width", "hidden"), [(3, 1), (3, 8), (7, 33), (8, 31), (16, 64), (33, 12), (130, 520)]
 )
 def test_parents_of_any_size_agree_with_torch(rows, width, hidden):
     """At sizes that fill no whole tile of a GEMM: 14 rows, 32 columns, 256 rows of a tall matrix.
 
-    (LayerNorm of width 1 has the gradient 0, of which a computation gives rounding times 1 / sqrt(eps).)
+    (LayerNorm of width 1 or 2 has next to no gradient: what is computed is rounding times 1 / sqrt(eps).)
     """
     _assert_gated(GatedCell(width, hidden), (rows,))
 

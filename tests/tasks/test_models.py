@@ -171,7 +171,7 @@ def test_the_guided_model_says_that_it_was_supervised_on_gold_trees():
 def test_the_soft_model_learnt_from_labels_by_backpropagation_in_every_stage():
     spec = tomllib.loads((HOME.parent / "listops-soft" / "spec.toml").read_text())
     assert spec["training"]["objective"] == {"name": "labels"}
-    assert [stage["training"].get("objective") for stage in spec["stages"]] == [None] * 3
+    assert {stage["training"].get("objective") for stage in spec["stages"]} == {None}
     soft = load("listops-soft")
     examples = list(islice(ListOps(held_out=400).examples("dev", 5), 400))
     assert soft.evaluate(examples).total.accuracy > 0.99

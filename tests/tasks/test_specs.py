@@ -126,6 +126,8 @@ def test_a_spec_assembles_and_takes_a_training_step(name, catalog, data, monkeyp
             for key, few in {"rows": 8, "held_out": 4}.items()
             if key in stage.get("task", {})
         ]
+    if name == "snli-search":  # which reads a part of the file, made as the spec says
+        quick.append("task.train=snli_1.0_train.jsonl")
     spec = read_spec(catalog, name, sets=quick)
     assembly = assemble(spec, catalog)
     before = {name: p.detach().clone() for name, p in assembly.model.named_parameters()}

@@ -21,7 +21,7 @@ BAD = {
     "a part that is no name": ({"parts": {"decision": 3}}, "the name of a component"),
     "an unknown setting": ({"settings": {"decision": {"warmth": 1}}}, "no parameter 'warmth'"),
     "a value out of range": ({"settings": {"halting": {"epsilon": 2}}}, "must be at least 0 and below 1, not 2"),
-    "a value of the wrong kind": ({"settings": {"encoder": {"max_steps": 1.5}}}, "must be a whole number"),
+    "a value of the wrong kind": ({"settings": {"encoder": {"max_steps": 1.5}}}, "must be an integer"),
     "none of the choices": ({"settings": {"decision": {"form": "😀"}}}, "'reference', not '😀'"),
     "endless steps": ({"settings": {"encoder": {"extra_steps": 10**9}}}, "may be 1,000,000,001 steps"),
     "a huge window": (

@@ -75,7 +75,7 @@ def test_weights_that_are_not_finite_are_refused(letters_run, tmp_path, value):
 
 def test_weights_that_are_no_tensors_are_refused(letters_run, tmp_path):
     bad = changed_copy(letters_run, tmp_path / "run", lambda model: model.update({"embed.weight": "x"}))
-    assert "no tensors" in refused("predict", bad, "a b", "--plugin", PLUGIN)
+    assert "not tensors" in refused("predict", bad, "a b", "--plugin", PLUGIN)
 
 
 def test_an_answer_that_is_not_finite_is_refused(letters_run, tmp_path):

@@ -2,12 +2,14 @@
 
 import importlib
 import json
+import random
 import re
 import sys
 
 import pytest
 from click.testing import CliRunner
 
+from crvnn_bench import timing
 from crvnn_core.cli import main
 from crvnn_core.host.scaffold import create_package
 from crvnn_experiments.results import read_results
@@ -190,7 +192,18 @@ def test_a_variant_that_was_changed_is_trained_again(small_catalog, tmp_path):
     assert ENTRY.key not in (first.runs[1].key(), second.runs[1].key())
 
 
-def test_a_speed_table_times_training_steps(small_catalog, tmp_path):
+def test_a_speed_table_times_training_steps(small_catalog, tmp_path, monkeypatch):
+    made = timing.interleave
+
+    def steady(jobs, *arguments, **options):
+        """What is timed, as if the machine were never busy: two samples of a busy one may leave a claim undecided."""
+        timed = made(jobs, *arguments, **options)
+        for name, found in timed.items():
+            assert found.wall > 0
+            found.wall = {"crvnn": 0.2, "lstm": 0.01}[name] * random.uniform(0.99, 1.01)
+        return timed
+
+    monkeypatch.setattr(timing, "interleave", steady)
     text = """
 title = "Speed"
 [experiments.quick]
@@ -229,7 +242,6 @@ columns = ["long"]
     crvnn, lstm = results.lines
     assert len(crvnn.cells["long"].values) == len(lstm.cells["short"].values) == 2
     assert 0 < crvnn.cells["short"].mean < 1
-    assert crvnn.cells["long"].mean > lstm.cells["long"].mean
-    assert results.verdicts[0].state != "does not hold"  # two noisy samples may leave it undecided
+    assert results.verdicts[0].state == "holds"
     assert "times as long" in results.verdicts[0].detail
     assert worked(plan) == []

@@ -33,6 +33,16 @@ def test_parents_of_any_size_agree_with_torch(rows, width, hidden):
 
 
 @needs_kernels
+@pytest.mark.parametrize("width", [1, 2])
+def test_parents_of_one_or_two_numbers_agree_with_torch(width):
+    cell = GatedCell(width, hidden=1)
+    children = [numbers((113, width), seed) for seed in (1, 2)]
+    got = cell(*children)
+    with without():
+        assert_close(got, cell(*children))
+
+
+@needs_kernels
 def test_parents_of_large_children_agree_with_torch():
     _assert_gated(GatedCell(8), (4, 40), by=30)
 

@@ -28,7 +28,7 @@ _SPECS = (
     ),
     (
         "listops-soft",
-        "ListOps by backpropagation alone; gave the model 'listops-soft'",
+        "ListOps by backpropagation alone; the recipe of the model 'listops-soft'",
         (),
         "1 to 2 hours, one CPU core",
     ),

@@ -121,8 +121,9 @@ class TrainingSpec:
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     #: Number of devices on this machine, one process each.
     devices: Count = 1
-    #: Floating-point precision; with mixed precision the weights stay in 32 bits.
-    precision: Literal["32", "64", "16-mixed", "bf16-mixed"] = "32"
+    #: Floating-point precision; with mixed precision the weights stay in 32 bits. With bf16-products all tensors do,
+    #: and only factors of matrix products are rounded, where the device multiplies bfloat16 (or TF32) faster.
+    precision: Literal["32", "64", "16-mixed", "bf16-mixed", "bf16-products"] = "32"
     #: CPU threads; 0 for torch's default. Small models are often fastest with 1.
     threads: Annotated[int, Range(ge=0, le=1024)] = 0
     objective: PartSpec

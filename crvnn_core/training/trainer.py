@@ -24,7 +24,14 @@ from crvnn_core.training import checkpoint
 from crvnn_core.training.data import epoch_batches, evenly_spaced, split_examples
 from crvnn_core.training.evaluation import evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
-from crvnn_core.training.processes.devices import Fabric, launched, read_by_first, summed
+from crvnn_core.training.processes.devices import (
+    Fabric,
+    launched,
+    products_note,
+    read_by_first,
+    rounded_products,
+    summed,
+)
 from crvnn_core.training.processes.heartbeats import heartbeats
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import (
@@ -76,7 +83,9 @@ def train(
         state = read_by_first(fabric, lambda: last_state(run, assembly)) if resume else {}
         if not state and assembly.spec.training.start:
             begin_with(assembly.each_stage[0].model, Path(assembly.spec.training.start))
+        stack.enter_context(rounded_products(assembly.spec.training.precision))
         fabric.barrier()
+        notes = (*notes, *products_note(fabric, assembly.spec.training.precision))
         return Trainer(assembly, fabric, run, state).run(evaluate_splits, notes)
 
 

@@ -194,7 +194,11 @@ learning_rat = 1
         ("training.anneal", "1", "must be true or false, not 1"),
         ("training.watch", "los", "must be one of 'accuracy', 'loss', not 'los'. Did you mean 'loss'?"),
         ("training.accelerator", "gpu", "must be one of 'auto', 'cpu', 'cuda', 'mps', not 'gpu'."),
-        ("training.precision", "bf16", "must be one of '32', '64', '16-mixed', 'bf16-mixed', not 'bf16'."),
+        (
+            "training.precision",
+            "bf16",
+            "must be one of '32', '64', '16-mixed', 'bf16-mixed', 'bf16-products', not",
+        ),
         ("training.observers", "progress", "must be a list of observers, not 'progress'"),
         ("seed", "-1", "must be at least 0 and at most 9223372036854775807, not -1"),
         ("seed", "99999999999999999999", "and at most 9223372036854775807, not 99999999999999999999"),

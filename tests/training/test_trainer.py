@@ -162,7 +162,13 @@ class Stranger(Letters):
 
 
 @pytest.mark.parametrize(
-    ("precision", "kind"), [("32", torch.float32), ("64", torch.float64), ("bf16-mixed", torch.float32)]
+    ("precision", "kind"),
+    [
+        ("32", torch.float32),
+        ("64", torch.float64),
+        ("bf16-mixed", torch.float32),
+        ("bf16-products", torch.float32),
+    ],
 )
 def test_training_works_in_every_precision(precision, kind, tmp_path):
     assembly = trained(f'training.precision="{precision}"', out=tmp_path / "run")
@@ -176,6 +182,16 @@ def test_mixed_precision_is_near_full_precision_and_not_the_same():
     full, mixed = (notes_of(trained(text)).metric("loss") for text in sets)
     assert full != mixed
     assert mixed == pytest.approx(full, abs=0.05)
+
+
+def test_rounded_products_are_those_of_training_alone_and_said_to_save_nothing_where_they_do_not(monkeypatch):
+    found = dict(torch.cpu.get_capabilities())
+    for amx in (True, False):
+        known = {**found, "amx_bf16": amx, "avx512_bf16": True}
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda known=known: known)
+        events = notes_of(trained("training.precision=bf16-products")).events
+        assert any("no AMX" in str(event[1]) for event in events if event[0] == "noted") is not amx
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")

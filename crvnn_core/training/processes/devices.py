@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -84,6 +84,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: E402
 NOTICEABLE = 2.0
 _SECONDS = 0.02  # that each number of threads is timed for
 _SIZE = 1 << 17  # elements; torch shares work on more than 32,768 among threads
+_BF16_PRODUCTS = "bf16-products"
 _STARTING = 30.0  # seconds that processes may take to find each other
 
 
@@ -99,7 +100,9 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
     check_ranks(devices * nodes)
     # A batch of single tokens never calls the cell: its parameters then have no gradient.
     strategy = DDPStrategy(find_unused_parameters=True, timeout=patience()) if several else "auto"
-    precision: Any = {"32": "32-true", "64": "64-true"}.get(spec.precision, spec.precision)
+    precision: Any = {"32": "32-true", "64": "64-true", _BF16_PRODUCTS: "32-true"}.get(
+        spec.precision, spec.precision
+    )
     options: dict[str, Any] = {"precision": precision}
     plugins: list[Any] = []
     if spec.precision == "16-mixed" and torch.cuda.is_available():  # our own scaler, so that it can be saved
@@ -131,6 +134,30 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
     except (RuntimeError, ValueError, ImportError) as error:  # such as a missing device
         raise CrvnnError(f"[training] cannot be done on this machine: {error}") from error
     return fabric
+
+
+@contextlib.contextmanager
+def rounded_products(precision: str) -> Iterator[None]:
+    """Within it, matrix products of float32 are as ``bf16-products`` says, if that is the precision of a spec."""
+    before = torch.get_float32_matmul_precision()
+    if precision == _BF16_PRODUCTS:
+        torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def products_note(fabric: Fabric, precision: str) -> list[str]:
+    """What to say where ``bf16-products`` makes nothing faster: a list of one sentence, or of none."""
+    if precision != _BF16_PRODUCTS or fabric.device.type != "cpu":
+        return []
+    found = torch.cpu.get_capabilities()
+    if all(found.get(name) for name in ("amx_bf16", "avx512_bf16")):
+        return []
+    return [
+        "this processor has no AMX, so with precision 'bf16-products' kernels multiply in 32 bits as ever"
+    ]
 
 
 def _end_children(fabric: Fabric) -> None:

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <crvnn/common.h>
+#include <crvnn/gemm_bf16.h>
 
 namespace crvnn {
 
@@ -93,13 +94,19 @@ inline void pack_panel(const float* matrix, std::int64_t row, std::int64_t colum
 
 // A matrix [k, n] on the right of products, in panels; or as it is, where torch computes them.
 struct Factor {
-  Tensor values;  // [panels, k, PANEL], or the matrix
+  Tensor values;  // [panels, k, PANEL]; pairs of bfloat16 as integers (gemm_bf16.h); or the matrix
   std::int64_t k = 0, n = 0;
 
   Factor() = default;
   Factor(Tensor panels, std::int64_t k_, std::int64_t n_) : values(std::move(panels)), k(k_), n(n_) {}
   explicit Factor(const Tensor& matrix) : values(matrix), k(matrix.size(0)), n(matrix.size(1)) {
     if (!OWN_GEMM) return;
+#if CRVNN_HAS_AMX
+    if (rounds_to_bf16()) {
+      values = bf16_panels(matrix);
+      return;
+    }
+#endif
     values = SpareBuffers::take({panels_of(n), k, PANEL}, matrix.options());
     for (std::int64_t j = 0; j < panels_of(n); ++j) {
       pack_panel(data(matrix), matrix.stride(0), matrix.stride(1), k, PANEL * j, n,
@@ -132,6 +139,18 @@ inline void multiply(const Tensor& a, const Factor& factor, Tensor out, bool add
     return;
   }
   const std::int64_t m = a.size(0), stride = a.stride(0), k = factor.k, n = factor.n;
+#if CRVNN_HAS_AMX
+  if (factor.values.scalar_type() == at::kInt) {
+    const std::int32_t* pairs = factor.values.const_data_ptr<std::int32_t>();
+    in_threads(blocks_of(m), std::max<std::int64_t>(2, 64 * GRAIN / std::max<std::int64_t>(1, BLOCK * k * n)),
+               [&](std::int64_t first, std::int64_t last) {
+                 const std::int64_t begin = BLOCK * first, end = std::min(m, BLOCK * last);
+                 bf16_rows_product(data(a) + begin * stride, stride, end - begin, k, pairs, n,
+                                   mutable_data(out) + begin * n, add);
+               });
+    return;
+  }
+#endif
   const std::int64_t grain = std::max<std::int64_t>(1, m * k * PANEL);
   const float *rows = data(a), *panels = data(factor.values);
   float* to = mutable_data(out);
@@ -157,6 +176,21 @@ inline void transposed_product(const Tensor& a, const Tensor& b, Tensor out, boo
   for (std::int64_t p = 0; p < m; p += GEMM_DEPTH) {
     const std::int64_t depth = std::min(GEMM_DEPTH, m - p);
     Factor factor(b.narrow(0, p, depth));
+#if CRVNN_HAS_AMX
+    if (factor.values.scalar_type() == at::kInt) {
+      const std::int64_t wide = (n + BF16_ROWS - 1) / BF16_ROWS * BF16_ROWS;
+      Tensor pairs = SpareBuffers::take({whole_depth(depth) / 2, wide}, factor.values.options());
+      pack_pairs(data(a) + p * n, n, depth, 0, n, wide, pairs.mutable_data_ptr<std::int32_t>());
+      in_threads(wide / BF16_ROWS, 1, [&](std::int64_t first, std::int64_t last) {
+        bf16_transposed_rows(pairs.const_data_ptr<std::int32_t>(), wide, depth,
+                             factor.values.const_data_ptr<std::int32_t>(), BF16_ROWS * first,
+                             std::min(n, BF16_ROWS * last), l, to, add || p > 0);
+      });
+      SpareBuffers::give(std::move(pairs));
+      SpareBuffers::give(std::move(factor.values));
+      continue;
+    }
+#endif
     const float *rows = data(a) + p * n, *panels = data(factor.values);
     in_threads(strips, 1, [&](std::int64_t first, std::int64_t last) {
       std::vector<float> strip(TILE_ROWS * depth);  // some columns of a, contiguous

@@ -103,6 +103,9 @@ class TrainingSpec:
     evaluate_every: CountOrZero = 0
     #: Examples of the development split in these evaluations, evenly spaced; 0 for all. At the end it is always all.
     evaluate_rows: CountOrZero = 0
+    #: Of these, examples whose trees are measured as well: constituents found, F1, sharpness of c, accuracy of hard
+    #: inference; 0 for none.
+    evaluate_trees: CountOrZero = 0
     #: The metric on the development split that selects the best weights; of equal accuracies, the lower loss.
     watch: Literal["accuracy", "loss"] = "accuracy"
     #: Halve the learning rate after so many evaluations without improvement; 0 for never.

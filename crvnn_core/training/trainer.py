@@ -53,6 +53,7 @@ from crvnn_core.training.stages import (
     fitted_weights,
 )
 from crvnn_core.training.step import Stepper
+from crvnn_core.training.structure import structure
 
 
 def train(
@@ -230,7 +231,10 @@ class Trainer:
         better = position.record(score, self.spec)
         if better and self.directory is None:
             self._best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-        self.observers.send("evaluated", position.step, score.metrics())
+        metrics = score.metrics()
+        if self.spec.evaluate_trees:
+            metrics |= structure(self.model, self.task, evenly_spaced(self._dev, self.spec.evaluate_trees))
+        self.observers.send("evaluated", position.step, metrics)
         if position.halve_on_plateau(self.spec):
             self._note(f"no better in {self.spec.halve_after} evaluations: the learning rate is halved")
         self._save(best=better)

@@ -15,6 +15,8 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "loss": lambda value: f"loss {value:.3f}",
     "accuracy": lambda value: f"accuracy {value:.1%}",
     "depth": lambda value: f"depth {value:.1f}",
+    "constituents": lambda value: f"constituents {value:.1%}",
+    "hard": lambda value: f"hard {value:.1%}",
     "tokens_per_second": lambda value: f"{value:,.0f} tokens/s",
 }
 _DECAY = 0.95  # of the exponential moving average: about 20 steps

@@ -53,7 +53,7 @@ class Stepper:
         return getattr(self.fabric._precision, "scaler", None)
 
     def update(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Take one step on a batch: its mean loss, accuracy and depth, and the tokens of a second.
+        """Take one step on a batch: its mean loss, accuracy and depth, the seconds it took and the tokens of one.
 
         When memory runs out, the gradient is computed again with smaller micro-batches.
         """
@@ -87,7 +87,8 @@ class Stepper:
         means = dict(
             zip(("loss", "accuracy", "depth"), (number / len(examples) for number in numbers), strict=True)
         )
-        return {**means, "tokens_per_second": sum(map(example_length, examples)) / seconds}
+        tokens = sum(map(example_length, examples))
+        return {**means, "tokens_per_second": tokens / seconds, "seconds": seconds}
 
     def _look_at_threads(self) -> None:
         """Tell the observers once if the cores have become so busy that one thread would be faster."""

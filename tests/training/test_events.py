@@ -25,7 +25,7 @@ def test_observers_receive_the_start_every_step_every_evaluation_and_the_end(tmp
     assert [step for step, _ in notes.of("stepped")] == [1, 2, 3, 4, 5]
     assert notes.events == more.events
     for _, metrics in notes.of("stepped"):
-        assert set(metrics) == {"loss", "accuracy", "depth", "tokens_per_second", "learning_rate"}
+        assert set(metrics) == {"loss", "accuracy", "depth", "tokens_per_second", "seconds", "learning_rate"}
         assert 0 <= metrics["accuracy"] <= 1
         assert metrics["tokens_per_second"] > 0
         assert all(type(value) is float for value in metrics.values())

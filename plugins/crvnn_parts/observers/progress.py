@@ -108,10 +108,10 @@ def _heading(steps: int, facts: Mapping[str, Any]) -> str:
 
 
 def _show(metrics: Mapping[str, float]) -> str:
-    """The metrics as text, without the learning rate, which is in the metrics file."""
+    """The metrics as text, without learning rate and seconds, which are in the metrics file."""
     shown = [
         _FORMATS[name](value) if name in _FORMATS else f"{name} {value:.3g}"
         for name, value in metrics.items()
-        if name != "learning_rate"
+        if name not in ("learning_rate", "seconds")
     ]
     return "  ".join(shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import platform
@@ -10,16 +9,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import torch
-from filelock import FileLock, Timeout
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.files import replacing
-from crvnn_core.kernels import cache as libraries
+from crvnn_core.files import cache_directory, replacing
 
 #: Headers for every library, included as ``<crvnn/common.h>``.
 INCLUDE = Path(__file__).parent / "include"
@@ -58,7 +54,7 @@ def library_path(name: str, sources: Path) -> Path:
     for folder in (INCLUDE / "crvnn", sources):
         for source in sorted([*folder.rglob("*.h"), *folder.rglob("*.cpp")]):
             digest.update(source.read_bytes())
-    return libraries.directory() / f"{name}-{digest.hexdigest()[:20]}.so"
+    return cache_directory() / "kernels" / f"{name}-{digest.hexdigest()[:20]}.so"
 
 
 def compiler() -> str | None:
@@ -81,47 +77,9 @@ def build(name: str, sources: Path) -> Path:
     except ValueError as error:
         raise CrvnnError(f"CXX is {chosen!r}, which is no command: {error}") from error
     path = library_path(name, sources)
-    with _building_alone(path.parent, name) as waited:
-        # Otherwise another process has just built it.
-        if not (waited and path.exists() and not libraries.problem(path)):
-            _build(name, sources, path, chosen, command)
-    return path
-
-
-@contextlib.contextmanager
-def _building_alone(directory: Path, name: str) -> Iterator[bool]:
-    """Hold the lock of a library, so that one process at a time builds it; whether another one held it before.
-
-    Temporary files, which are then those of builds that were interrupted, are removed.
-    """
-    libraries.make_directory(directory)
-    lock, waited = FileLock(directory / f".{name}.lock"), False
-    try:
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            waited = True
-            lock.acquire()
-    except OSError as error:
-        raise CrvnnError(f"{directory} cannot be written: {error}") from error
-    try:
-        for leftover in directory.glob(f".{name}-*.so.*"):
-            leftover.unlink(missing_ok=True)
-        yield waited
-    finally:
-        lock.release()
-
-
-def _build(name: str, sources: Path, path: Path, chosen: str, command: list[str]) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if libraries.exposed(path):  # neither its permissions nor the file that it points to are taken over
-            path.unlink()
     with replacing(path) as temporary:
         problems: list[str] = []
-        for parallel in (
-            "-fopenmp",
-            "-fopenmp-simd",
-        ):  # some compilers have no OpenMP; then there is one thread
+        for parallel in ("-fopenmp", "-fopenmp-simd"):  # without OpenMP there is one thread
             problem = _compile([*command, parallel], sources, temporary) or _try_to_load(temporary)
             if not problem:
                 break
@@ -130,9 +88,7 @@ def _build(name: str, sources: Path, path: Path, chosen: str, command: list[str]
             raise CrvnnError(
                 f"the kernels of {name} could not be compiled with {chosen}:\n" + "\n".join(problems)
             )
-        temporary.chmod(0o700)  # some compilers leave the permissions to the umask
-        libraries.add_checksum(path, temporary)
-    libraries.write_checksum(path)
+    return path
 
 
 def _gist(problem: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from crvnn_core.errors import CrvnnError, CrvnnWarning
-from crvnn_core.kernels import building, cache, dispatch
+from crvnn_core.kernels import building, dispatch
 from crvnn_core.kernels.operation import Backend
 
 #: The libraries with a back end that is attached to an operation.
@@ -67,21 +67,16 @@ class Library:
             path = self.path()
             if not path.exists():
                 return None
-        except (OSError, CrvnnError):  # no home directory, or not a readable one
-            return None
-        if problem := cache.problem(path):
-            self._refuse(f"{problem}. 'crvnn doctor --build' compiles them again.")
-            return None
-        try:
             torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
             return Operators(self.name)
         except (OSError, RuntimeError, AttributeError) as error:
-            self._refuse(str(error))
+            warnings.warn(
+                f"the kernels of {self.package} are not used, so torch does the work: {error}. "
+                "'crvnn doctor --build' compiles them again.",
+                CrvnnWarning,
+                stacklevel=3,
+            )
             return None
-
-    def _refuse(self, problem: str) -> None:
-        message = f"the kernels of {self.package} are not used, so torch does the work: {problem}"
-        warnings.warn(message, CrvnnWarning, stacklevel=4)
 
     def backend(self, adapter: Callable[..., Any]) -> Backend:
         """Make a back end, where compiled code may run, of an adapter; a decorator.

@@ -5,9 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,8 @@ import torch
 
 from crvnn_core import CrvnnError
 from crvnn_core.engine.operations import ENGINE
+from crvnn_core.errors import CrvnnWarning
 from crvnn_core.kernels import Library, building, in_use
-from crvnn_core.kernels import cache as libraries
 from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.operations.library import PARTS
 from twins import PLAIN
@@ -38,13 +36,8 @@ def _forget():
 
 
 def _left(cache):
-    """The files in a cache, but for the locks."""
-    return sorted(file.name for file in cache.iterdir() if file.suffix != ".lock")
-
-
-def _files(*paths):
-    """What a build leaves behind: the libraries and their checksums."""
-    return sorted(name for path in paths for name in (path.name, f"{path.name}.sha256"))
+    """The files in a cache."""
+    return sorted(file.name for file in cache.iterdir())
 
 
 def test_without_a_compiler_the_error_says_what_to_do(cache, monkeypatch):
@@ -72,51 +65,6 @@ def test_a_library_that_cannot_be_loaded_does_not_replace_the_previous_one(cache
         PARTS.build()
     assert _left(cache) == [path.name]
     assert path.read_text() == "as it was"
-
-
-@pytest.fixture
-def instant(monkeypatch):
-    """A compiler that takes no time; gives the targets that it has compiled."""
-    compiled = []
-
-    def compile_(command, sources, target):
-        target.write_text("compiled")
-        compiled.append(target)
-        return ""
-
-    monkeypatch.setenv("CXX", "mine")
-    monkeypatch.setattr(building, "_compile", compile_)
-    monkeypatch.setattr(building, "_try_to_load", lambda library: "")
-    return compiled
-
-
-def test_what_an_interrupted_build_has_left_is_removed_by_the_next_one(cache, instant):
-    path = PARTS.path()
-    cache.mkdir(parents=True)
-    leftover = cache / f".{path.name}.abcd1234"
-    others = cache / ".other-0123.so.abcd1234"
-    for file in (leftover, others, cache / f".{PARTS.name}.lock"):
-        file.touch()
-    assert PARTS.build() == path
-    assert _left(cache) == [others.name, *_files(path)]
-
-
-def test_two_processes_build_one_after_the_other_and_once(cache, instant):
-    path = PARTS.path()
-    with ThreadPoolExecutor(1) as pool:
-        with building._building_alone(cache, PARTS.name) as waited:
-            temporary = cache / f".{path.name}.abcd1234"
-            temporary.touch()
-            second = pool.submit(PARTS.build)
-            time.sleep(0.1)
-            assert not waited
-            assert not second.done()
-            assert temporary.exists()
-            temporary.replace(path)
-            libraries.write_checksum(path)
-        assert second.result(10) == path
-    assert instant == []
-    assert _left(cache) == _files(path)
 
 
 def test_the_error_contains_the_compilers_message(cache, monkeypatch, tmp_path):
@@ -176,6 +124,22 @@ def test_without_a_built_library_operations_run_in_torch(cache):
     GatedCell(3)(PLAIN, PLAIN)
 
 
+def test_a_damaged_library_is_a_warning_and_torch_does_the_work(cache):
+    cache.mkdir(parents=True)
+    PARTS.path().write_bytes(b"\x7fELF" + b"\0" * 60)
+    with pytest.warns(CrvnnWarning, match=r"crvnn_parts.operations are not used, .*'crvnn doctor --build'"):
+        assert PARTS.load() is None
+    GatedCell(3)(PLAIN, PLAIN)
+
+
+def test_a_file_in_place_of_the_cache_is_an_error_for_builds_alone(tmp_path, cache):
+    cache.parent.write_text("not a directory")
+    assert PARTS.load() is None
+    GatedCell(3)(PLAIN, PLAIN)
+    with pytest.raises(CrvnnError, match=r"\.so cannot be written"):
+        PARTS.build()
+
+
 @pytest.mark.slow
 def test_kernels_are_compiled_from_a_wheel_outside_of_the_clone(tmp_path):
     if building.compiler() is None:
@@ -199,7 +163,7 @@ def test_kernels_are_compiled_from_a_wheel_outside_of_the_clone(tmp_path):
     assert all(": in use (" in text for text in findings)
     built = sorted(Path(text.partition("(")[2].rstrip(")")) for text in findings)
     left = _left(tmp_path / "cache" / "kernels")
-    assert left == _files(*built)  # and nothing else is left
+    assert left == [path.name for path in built]  # and nothing else is left
     headers = {path.name for path in (tmp_path / "installed").rglob("*.h")}
     assert {"common.h", "gated.h", "joins.h"} <= headers
 
@@ -209,7 +173,7 @@ def test_a_built_library_can_be_loaded_and_used(cache):
     if building.compiler() is None:
         pytest.skip("there is no C++ compiler here")
     path = PARTS.build()
-    assert _left(cache) == _files(path)
+    assert _left(cache) == [path.name]
     code = (
         "import torch; from crvnn_parts.operations.library import PARTS; from crvnn_parts.cells.gated import GatedCell;"
         "assert PARTS.load() is not None;"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from crvnn_core.errors import CrvnnError
-from crvnn_core.kernels import Library, Operation, cache, without
+from crvnn_core.kernels import Library, Operation, without
 from crvnn_core.kernels.library import fixed_weights
 
 
@@ -160,7 +160,6 @@ def test_a_library_that_defines_no_scope_is_named_and_torch_does_the_work(monkey
     made = Library("without_a_scope", "crvnn_core.engine.operations")
     path = tmp_path / "without_a_scope.so"
     path.write_bytes(b"as if compiled")
-    cache.write_checksum(path)
     monkeypatch.setattr(made, "path", lambda: path)
     monkeypatch.setattr(torch.ops, "load_library", lambda path: None)
     with pytest.warns(UserWarning, match="define_scope"):

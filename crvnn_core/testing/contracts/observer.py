@@ -12,7 +12,14 @@ from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Observer
 from crvnn_core.testing.common import build
 
-_METRICS = {"loss": 1.5, "accuracy": 0.25, "depth": 3.0, "tokens_per_second": 900.0, "seconds": 0.5, "learning_rate": 0.001}
+_METRICS = {
+    "loss": 1.5,
+    "accuracy": 0.25,
+    "depth": 3.0,
+    "tokens_per_second": 900.0,
+    "seconds": 0.5,
+    "learning_rate": 0.001,
+}
 _LOOK = {"loss": 1.4, "accuracy": 0.3, "depth": 3.0}
 
 

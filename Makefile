@@ -56,7 +56,7 @@ test-processes: $(READY)  ## train in 1, 2 and 3 processes, kill and stop some, 
 test-faults: $(READY)  ## kill 50 times, fill disks, damage files, break plug-ins; print each fault's message
 	@$(BIN)/python -m pytest tests/faults
 
-test-fuzz: $(READY)  ## feed 100,000 hostile specs, rows, files, arguments and requests, and count them
+test-fuzz: $(READY)  ## feed 100,000 hostile specs, rows, files, arguments and requests
 	@CRVNN_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal -m fuzz tests/fuzz
 
 lint: $(READY)  ## check formatting, style and types

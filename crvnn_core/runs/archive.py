@@ -8,13 +8,12 @@ import shutil
 import stat
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from crvnn_core.display.progress import format_bytes
 from crvnn_core.errors import CrvnnError
-from crvnn_core.files import replacing, sha256_of
+from crvnn_core.files import CORRUPT, UNSUPPORTED, replacing, sha256_of
 
 #: An archive is refused if it has more files than this, or unpacks to more than this many times its own size. Weights
 #: hardly compress, and text about thirty times.
@@ -66,7 +65,7 @@ def unpack(archive: Path, name: str, target: Path) -> None:
                     with packed.open(info) as source, place.open("wb") as file:
                         shutil.copyfileobj(source, file, 1 << 20)
                 _rename(Path(temporary, "run"), target)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (*CORRUPT, *UNSUPPORTED, ValueError) as error:
         # ValueError: a name that is no UTF-8, though the archive says so
         raise CrvnnError(f"{name}: this is not a zip file, or it is damaged: {error}") from None
     except OSError as error:

@@ -103,11 +103,11 @@ def _contracts() -> Iterator[str]:
     yield "# Contracts"
     yield (
         "What every component of a slot promises. `crvnn check SLOT NAME` runs these, and so does a test "
-        "that is parametrised over the list of a slot in `crvnn_core.testing`."
+        "that is parametrised over the `CHECKS` of a slot in `crvnn_core.testing`."
     )
     for slot in SLOTS:
         yield f"## {slot}"
-        yield f"`crvnn_core.testing.{slot.upper()}_CHECKS`"
+        yield f'`crvnn_core.testing.CHECKS["{slot}"]`'
         yield _table(
             ("check", "promise"), [(f"`{check.__name__}`", promise(check)) for check in CHECKS[slot]]
         )

@@ -115,12 +115,10 @@ def _list(catalog: Catalog, slot: str | None, as_json: bool) -> None:
 
 
 def _component(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
-    from crvnn_core.host.slots import find_slot
     from crvnn_core.spec.description import describe
-    from crvnn_core.testing import promise
+    from crvnn_core.testing import CHECKS, promise
 
-    contract = [promise(check) for check in find_slot(slot).load_checks()]
-    return {**describe(catalog, slot, name), "contract": contract}
+    return {**describe(catalog, slot, name), "contract": [promise(check) for check in CHECKS[slot]]}
 
 
 def _preset(catalog: Catalog, name: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from crvnn_core.cli.session import (
     print_json,
     set_option,
 )
-from crvnn_core.host.slots import SLOT_BY_NAME
 
 
 @click.command("check")
@@ -35,7 +34,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
     """
     from crvnn_core.errors import FAILURES, CrvnnError
     from crvnn_core.spec.description import with_parameters
-    from crvnn_core.testing import run_checks
+    from crvnn_core.testing import CHECKS, run_checks
     from crvnn_core.testing.common import WIDTH
     from crvnn_core.testing.parts import everything
 
@@ -49,7 +48,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
         except FAILURES:
             pass  # the checks report it
     outcomes = []
-    for outcome in run_checks(component, SLOT_BY_NAME[slot].load_checks()):
+    for outcome in run_checks(component, CHECKS[slot]):
         outcomes.append(outcome)
         if not as_json:
             mark = click.style("kept  ", fg="green") if outcome.kept else click.style("BROKEN", fg="red")

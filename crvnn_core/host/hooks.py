@@ -27,7 +27,7 @@ def crvnn_retrievers() -> Iterable[Component]:  # type: ignore[empty-body]
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Retriever``.
         Two plug-ins may not offer the same name.
 
-    Contract: ``crvnn_core.testing.RETRIEVER_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["retriever"]``.
     """
 
 
@@ -39,7 +39,7 @@ def crvnn_scorers() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Scorer``.
 
-    Contract: ``crvnn_core.testing.SCORER_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["scorer"]``.
     """
 
 
@@ -51,7 +51,7 @@ def crvnn_decisions() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Decision``.
 
-    Contract: ``crvnn_core.testing.DECISION_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["decision"]``.
     """
 
 
@@ -63,7 +63,7 @@ def crvnn_cells() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Cell``.
 
-    Contract: ``crvnn_core.testing.CELL_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["cell"]``.
     """
 
 
@@ -75,7 +75,7 @@ def crvnn_haltings() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Halting``.
 
-    Contract: ``crvnn_core.testing.HALTING_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["halting"]``.
     """
 
 
@@ -88,7 +88,7 @@ def crvnn_encoders() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Encoder``.
 
-    Contract: ``crvnn_core.testing.ENCODER_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["encoder"]``.
     """
 
 
@@ -100,7 +100,7 @@ def crvnn_embeddings() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Embedding``.
 
-    Contract: ``crvnn_core.testing.EMBEDDING_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["embedding"]``.
     """
 
 
@@ -112,7 +112,7 @@ def crvnn_tasks() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Task``.
 
-    Contract: ``crvnn_core.testing.TASK_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["task"]``.
     """
 
 
@@ -125,7 +125,7 @@ def crvnn_objectives() -> Iterable[Component]:  # type: ignore[empty-body]
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Objective``; one that takes ``task`` is given
         the run's task.
 
-    Contract: ``crvnn_core.testing.OBJECTIVE_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["objective"]``.
     """
 
 
@@ -137,7 +137,7 @@ def crvnn_optimizers() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(params, **settings)`` gives a ``torch.optim.Optimizer``.
 
-    Contract: ``crvnn_core.testing.OPTIMIZER_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["optimizer"]``.
     """
 
 
@@ -149,7 +149,7 @@ def crvnn_observers() -> Iterable[Component]:  # type: ignore[empty-body]
 
     :return: components whose ``build(**params)`` gives a ``crvnn_core.Observer``.
 
-    Contract: ``crvnn_core.testing.OBSERVER_CHECKS``.
+    Contract: ``crvnn_core.testing.CHECKS["observer"]``.
     """
 
 

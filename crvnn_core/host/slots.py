@@ -1,7 +1,7 @@
 """The slots: one record for each kind of component, read by hooks, specs, assembly, contracts, scaffold and CLI.
 
-To add a slot, write its record here, its hook in ``hooks.py``, its field in ``spec/schema.py``; the interface, the
-checks (exported by ``testing/__init__.py``) and the scaffold's template that the record names; and a page in
+To add a slot, write its record here, its hook in ``hooks.py``, its field in ``spec/schema.py``; the interface that the
+record names, a module in ``testing/contracts`` and a template of the scaffold, both of its name; and a page in
 ``docs/how-to``. The tests say what is missing.
 """
 
@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from attrs import Factory, field, frozen
 
 from crvnn_core.errors import Path_, UnknownNameError, nearest
-
-if TYPE_CHECKING:
-    from crvnn_core.testing.common import Check
 
 _WIDTH = {"width": "the model's width (model.width)"}
 
@@ -53,11 +49,6 @@ class Slot:
         return f"crvnn_{self.plural}"
 
     @property
-    def checks(self) -> str:
-        """The list of checks that is its contract."""
-        return f"crvnn_core.testing.contracts.{self.name}:{self.name.upper()}_CHECKS"
-
-    @property
     def template(self) -> str:
         """The file among the scaffold's templates that a new component starts from."""
         return f"slots/{self.name}.py.tmpl"
@@ -70,11 +61,6 @@ class Slot:
     def load_interface(self) -> type:
         """The class that its components are instances of."""
         found: type = pkgutil.resolve_name(self.interface)
-        return found
-
-    def load_checks(self) -> tuple[Check, ...]:
-        """The checks of its contract."""
-        found: tuple[Check, ...] = pkgutil.resolve_name(self.checks)
         return found
 
 

@@ -10,8 +10,11 @@ import torch
 from attrs import evolve, fields, frozen
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
+from crvnn_core.errors import raised_at
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Encoder
 from crvnn_core.testing.common import (
@@ -22,8 +25,6 @@ from crvnn_core.testing.common import (
     existences,
     finite,
     gradients_reach,
-    half_precision,
-    no_stray_tensors,
     padded,
     random,
     same,
@@ -79,41 +80,49 @@ def sequences() -> Sequences:
     return Sequences.random(existences(mask), mask)
 
 
-@frozen
-class Kind:
-    """How the components of a slot are used by the checks that several slots share."""
+class Modules:
+    """How the modules of a slot are built and used by the checks that several slots share: subclass it."""
 
     slot: str
-    #: What a module makes of sequences: by name, tensors [B, n, ...] or, not ``by_position``, [B, ...].
-    run: Callable[[Any, Sequences], dict[str, Tensor]]
-    by_position: bool = True
-    #: Arguments beside the width that are filled in by name.
-    available: Callable[[], dict[str, Any]] = dict
+    #: Shared checks that mean nothing for the slot.
+    without: tuple[str, ...] = ()
+    #: Whether results are [B, n, ...], not [B, ...].
+    by_position = True
     #: Of ``Sequences``: what a module passes gradients to.
     leaves: tuple[str, ...] = ()
     #: What stands under padding in place of vectors and scores to see whether it matters.
-    padding: float = 9.0
+    padding = 9.0
+    #: What to do if positions with e = 0 count.
+    advice = "see other positions through 'near' alone, and weigh sums over a row by 'exists'"
     #: By how much results may differ in bfloat16.
-    half: float = 0.0
+    half = 0.0
     #: After how many calls state that a module keeps between calls should show.
-    calls: int = 50
+    calls = 50
+
+    def run(self, module: Any, batch: Sequences) -> dict[str, Tensor]:
+        """What a module makes of sequences, by name."""
+        raise NotImplementedError
 
     def build(self, component: Component, seed: int = 0) -> Any:
         """The module with its example arguments, in evaluation mode."""
-        torch.manual_seed(seed)
-        return build(component, seed=seed, **self.available())
+        return build(component, seed=seed)
 
     def loss(self, module: Any, batch: Sequences) -> Tensor:
         """A number that depends on every result: a weighted sum, as a plain one of normalised vectors is constant."""
         results = (values for values in self.run(module, batch).values() if values.is_floating_point())
         weighted = [values * random(values.numel()).view_as(values) for values in results]
-        return torch.stack([(own[batch.mask] if self.by_position else own).sum() for own in weighted]).sum()
+        return torch.stack([self.kept(own, batch).sum() for own in weighted]).sum()
 
-    def checks(self, *shared: Callable[[Kind, Component], None]) -> tuple[Check, ...]:
-        """These checks for this slot."""
-        return tuple(self._check(check) for check in shared)
+    def kept(self, values: Tensor, batch: Sequences) -> Tensor:
+        """Results without those of padding."""
+        return values[:, : batch.mask.shape[1]][batch.mask] if self.by_position else values
 
-    def _check(self, shared: Callable[[Kind, Component], None]) -> Check:
+    def checks(self) -> dict[str, Check]:
+        """The shared checks, by their names for this slot."""
+        found = [self._check(shared) for shared in SHARED if shared.__name__ not in self.without]
+        return {check.__name__: check for check in found}
+
+    def _check(self, shared: Callable[[Modules, Component], None]) -> Check:
         def check(component: Component) -> None:
             shared(self, component)
 
@@ -121,26 +130,25 @@ class Kind:
         return check
 
 
-def treats_each_sequence_alone(kind: Kind, component: Component) -> None:
+def treats_each_sequence_alone(modules: Modules, component: Component) -> None:
     """A sequence gives in a padded batch, whatever its order, what it gives alone."""
-    module, batch = kind.build(component), sequences()
-    together, turned = kind.run(module, batch), kind.run(module, batch.each(lambda values: values.flip(0)))
+    module, batch = modules.build(component), sequences()
+    together, turned = (
+        modules.run(module, batch),
+        modules.run(module, batch.each(lambda values: values.flip(0))),
+    )
     for row in range(len(batch.mask)):
-        for name, alone in kind.run(module, batch.alone(row)).items():
-            part = slice(alone.shape[1]) if kind.by_position else ...
+        for name, alone in modules.run(module, batch.alone(row)).items():
+            part = slice(alone.shape[1]) if modules.by_position else ...
             same(together[name][row][part], alone[0], f"{name} of sequence {row}, in a batch and alone")
             same(
                 turned[name].flip(0)[row][part], alone[0], f"{name} of sequence {row}, turned round and alone"
             )
 
 
-def ignores_padding(kind: Kind, component: Component) -> None:
+def ignores_padding(modules: Modules, component: Component) -> None:
     """Changing what stands under the mask, and adding padding, change nothing."""
-    module, batch = kind.build(component), sequences()
-
-    def kept(found: Tensor) -> Tensor:
-        n = batch.mask.shape[1]
-        return found[:, :n][batch.mask] if kind.by_position else found
+    module, batch = modules.build(component), sequences()
 
     def changed(values: Tensor, padding: float) -> Tensor:
         return torch.where(batch.mask if values.dim() == 2 else batch.mask.unsqueeze(-1), values, padding)
@@ -148,15 +156,15 @@ def ignores_padding(kind: Kind, component: Component) -> None:
     other = evolve(
         batch,
         exists=changed(batch.exists, 0.7),
-        vectors=changed(batch.vectors, kind.padding),
+        vectors=changed(batch.vectors, modules.padding),
         scores=changed(batch.scores, 30.0),
     )
     longer = batch.each(lambda values: pad(values, (0, 0) * (values.dim() - 2) + (0, 3)))
-    found = kind.run(module, batch)
-    for name, values in kind.run(module, other).items():
-        same(kept(values), kept(found[name]), f"{name} with other padding ({kind.padding:g})")
-    for name, values in kind.run(module, longer).items():
-        same(kept(values), kept(found[name]), f"{name} with more padding")
+    found = modules.run(module, batch)
+    for changes, inputs in ((f"other padding ({modules.padding:g})", other), ("more padding", longer)):
+        for name, values in modules.run(module, inputs).items():
+            got, want = modules.kept(values, batch), modules.kept(found[name], batch)
+            same(got, want, f"{name} with {changes}")
 
 
 def partly_gone() -> tuple[Sequences, list[int]]:
@@ -168,30 +176,27 @@ def partly_gone() -> tuple[Sequences, list[int]]:
     return batch, [place for place in range(12) if place % 3 != 1]
 
 
-def ignores_positions_that_are_gone(kind: Kind, component: Component) -> None:
+def ignores_positions_that_are_gone(modules: Modules, component: Component) -> None:
     """Taking out positions with e = 0 changes nothing for the others."""
-    module, (batch, places) = kind.build(component), partly_gone()
-    whole = kind.run(module, batch)
-    for name, rest in kind.run(module, batch.each(lambda values: values[:, places])).items():
-        what = (
-            f"{name} without the positions that have e = 0, which still count; see other positions through 'near' "
-            "alone, and weigh sums over a row by 'exists'"
-        )
+    module, (batch, places) = modules.build(component), partly_gone()
+    whole = modules.run(module, batch)
+    for name, rest in modules.run(module, batch.each(lambda values: values[:, places])).items():
+        what = f"{name} without the positions that have e = 0, which still count; {modules.advice}"
         same(rest, whole[name][:, places], what)
 
 
-def learns(kind: Kind, component: Component) -> None:
+def learns(modules: Modules, component: Component) -> None:
     """In training, gradients reach every parameter, if it has any, and the vectors that it is given."""
-    module, batch = kind.build(component).train(), sequences()
-    batch.vectors.requires_grad_("vectors" in kind.leaves)
-    gradients_reach(module, kind.loss(module, batch))
-    if "vectors" in kind.leaves:
+    module, batch = modules.build(component).train(), sequences()
+    batch.vectors.requires_grad_("vectors" in modules.leaves)
+    gradients_reach(module, modules.loss(module, batch))
+    if "vectors" in modules.leaves:
         finite(batch.vectors.grad, "the gradient of the vectors")
 
 
-def has_gradients_of_its_present_weights(kind: Kind, component: Component) -> None:
+def has_gradients_of_its_present_weights(modules: Modules, component: Component) -> None:
     """Gradients are right while earlier graphs live and after weights have changed in place."""
-    given = {name: getattr(sequences(), name).requires_grad_() for name in kind.leaves}
+    given = {name: getattr(sequences(), name).requires_grad_() for name in modules.leaves}
     batch = evolve(sequences(), **given)
 
     def gradients(module: Any, loss: Tensor) -> dict[str, Tensor]:
@@ -199,17 +204,17 @@ def has_gradients_of_its_present_weights(kind: Kind, component: Component) -> No
         found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
         return dict(zip(wanted, found, strict=True))
 
-    module, held = kind.build(component), []
+    module, held = modules.build(component), []
     for change in range(3):
-        held.append(kind.loss(module, batch))
+        held.append(modules.loss(module, batch))
         held[-1].backward(retain_graph=True)  # type: ignore[no-untyped-call]
         with torch.no_grad():  # change the weights in place, as an optimizer does
             for number, weight in enumerate(module.parameters()):
                 weight.add_(0.3 * random(weight.numel(), seed=10 * change + number).view_as(weight))
-    new = kind.build(component)
+    new = modules.build(component)
     new.load_state_dict(module.state_dict())
-    right = gradients(new, kind.loss(new, batch))
-    held += [kind.loss(module, batch), kind.loss(module, batch)]
+    right = gradients(new, modules.loss(new, batch))
+    held += [modules.loss(module, batch), modules.loss(module, batch)]
     for loss in held[:-3:-1]:  # of the two graphs of the present weights, the later one first
         for name, gradient in gradients(module, loss).items():
             allowed = TOLERANCE * max(1.0, right[name].abs().max().item())
@@ -217,53 +222,70 @@ def has_gradients_of_its_present_weights(kind: Kind, component: Component) -> No
             same(gradient, right[name], what, allowed)
 
 
-def runs_on_any_device(kind: Kind, component: Component) -> None:
+class _OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses operations on tensors of several devices, which meta tensors by themselves often let pass."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor) and t.dim() > 0]
+        devices = {str(tensor.device) for tensor in tensors}
+        if len(devices) > 1:
+            raise RuntimeError(f"{func} was given tensors on {' and '.join(sorted(devices))}")
+        return func(*args, **(kwargs or {}))
+
+
+def runs_on_any_device(modules: Modules, component: Component) -> None:
     """Every tensor is made on the device of the input."""
-    with no_stray_tensors():
-        module = kind.build(component).to("meta")
-        mask = torch.ones(2, 5, dtype=torch.bool)
-        batch = Sequences.random(existences(mask), mask).each(lambda values: values.to("meta"))
-        for training in (False,) if isinstance(module, Encoder) else (True, False):
-            for name, values in kind.run(module.train(training), batch).items():
-                assert values.is_meta, f"{name} is on another device than the input"
+    module = modules.build(component).to("meta")
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    batch = Sequences.random(existences(mask), mask).each(lambda values: values.to("meta"))
+    try:
+        with _OneDevice():  # type: ignore[no-untyped-call]
+            for training in (False,) if isinstance(module, Encoder) else (True, False):
+                for name, values in modules.run(module.train(training), batch).items():
+                    assert values.is_meta, f"{name} is on another device than the input"
+    except (RuntimeError, NotImplementedError) as error:
+        raise AssertionError(
+            "fails on the meta device, so it makes a tensor on a device of its own or looks at values: "
+            f"{raised_at(error)}"
+        ) from error
 
 
-def works_under_autocast(kind: Kind, component: Component) -> None:
+def works_under_autocast(modules: Modules, component: Component) -> None:
     """Under autocast results are finite and close to those without."""
-    module, batch = kind.build(component), sequences()
-    exact = kind.run(module, batch)
-    with half_precision():
-        found = kind.run(module, batch)
+    module, batch = modules.build(component), sequences()
+    exact = modules.run(module, batch)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = modules.run(module, batch)
     for name, values in found.items():
         finite(values, name)
-        got, want = (own[batch.mask] if kind.by_position else own for own in (values.float(), exact[name]))
-        same(got, want, f"{name} under autocast", kind.half)
+        got, want = (modules.kept(own, batch) for own in (values.float(), exact[name]))
+        same(got, want, f"{name} under autocast", modules.half)
 
 
-def is_deterministic(kind: Kind, component: Component) -> None:
+def is_deterministic(modules: Modules, component: Component) -> None:
     """In evaluation the same input gives the same bits on every call."""
-    module, batch = kind.build(component), sequences()
-    first = kind.run(module, batch)
-    for number in range(2, kind.calls + 2):
-        for name, values in kind.run(module, batch).items():
+    module, batch = modules.build(component), sequences()
+    first = modules.run(module, batch)
+    for number in range(2, modules.calls + 2):
+        for name, values in modules.run(module, batch).items():
             what = f"{name} in call {number} with the same input"
             same(
                 values, first[name], f"{what}, so it is random in evaluation or keeps state between calls", 0
             )
 
 
-def can_be_saved(kind: Kind, component: Component) -> None:
+def can_be_saved(modules: Modules, component: Component) -> None:
     """After use in training, its saved weights give the same bits in another one."""
-    one, two, batch = kind.build(component).train(), kind.build(component, seed=9), sequences()
+    one, two, batch = modules.build(component).train(), modules.build(component, seed=9), sequences()
     with torch.no_grad():
-        for _ in range(kind.calls):
-            kind.run(one, batch)
+        for _ in range(modules.calls):
+            modules.run(one, batch)
     file = io.BytesIO()
     torch.save(one.eval().state_dict(), file)
     file.seek(0)
     two.load_state_dict(torch.load(file, weights_only=True))
-    want = kind.run(one, batch)
-    for name, values in kind.run(two, batch).items():
+    want = modules.run(one, batch)
+    for name, values in modules.run(two, batch).items():
         what = (
             f"{name}: with its saved weights a copy gives other results, so it keeps state that is not saved "
             "(use register_buffer)"
@@ -271,10 +293,25 @@ def can_be_saved(kind: Kind, component: Component) -> None:
         same(values, want[name], what, 0)
 
 
-def has_its_live_settings(kind: Kind, component: Component) -> None:
+def has_its_live_settings(modules: Modules, component: Component) -> None:
     """Every name in ``live_settings`` is a parameter that a spec can set."""
     parameters = component.parameters()
-    unknown = [name for name in kind.build(component).live_settings or () if name not in parameters]
+    unknown = [name for name in modules.build(component).live_settings or () if name not in parameters]
     assert not unknown, (
         f"live_settings has {', '.join(unknown)}; parameters are {', '.join(parameters) or 'none'}"
     )
+
+
+#: The checks of this module.
+SHARED: tuple[Callable[[Modules, Component], None], ...] = (
+    treats_each_sequence_alone,
+    ignores_padding,
+    ignores_positions_that_are_gone,
+    learns,
+    has_gradients_of_its_present_weights,
+    runs_on_any_device,
+    works_under_autocast,
+    is_deterministic,
+    can_be_saved,
+    has_its_live_settings,
+)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from crvnn_core import Component, CrvnnError, InputError
-from crvnn_core.testing.common import run_checks
-from crvnn_core.testing.contracts.embedding import EMBEDDING_CHECKS, TOKENS
+from crvnn_core.testing import CHECKS, run_checks
+from crvnn_core.testing.contracts.embedding import TOKENS
 from crvnn_parts.embeddings import GloVe, Random, read_vectors
 
 FILE = """\
@@ -246,7 +246,7 @@ def test_settings_that_mean_nothing_are_refused(tmp_path):
 
 
 def reasons(component):
-    return {outcome.check: outcome.reason for outcome in run_checks(component, EMBEDDING_CHECKS)}
+    return {outcome.check: outcome.reason for outcome in run_checks(component, CHECKS["embedding"])}
 
 
 def test_the_built_in_embeddings_satisfy_their_contract(write):

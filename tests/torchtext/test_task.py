@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from crvnn_core import Component, CrvnnError, InputError
-from crvnn_core.testing import TASK_CHECKS
-from crvnn_core.testing.common import run_checks
+from crvnn_core.testing import CHECKS, run_checks
 from crvnn_torchtext.task import TorchTextTask
 from files import write
 
@@ -162,7 +161,7 @@ def test_imdb_comes_in_an_order_that_does_not_depend_on_the_file_system(root, mo
 @pytest.mark.parametrize("dataset", ["snli", "multinli", "trec", "imdb"])
 def test_the_datasets_keep_the_contract_of_tasks(root, dataset):
     component = Component("torchtext", TorchTextTask, example={"dataset": dataset, "root": str(root)})
-    assert {outcome.reason for outcome in run_checks(component, TASK_CHECKS)} == {""}
+    assert {outcome.reason for outcome in run_checks(component, CHECKS["task"])} == {""}
 
 
 def test_a_file_of_the_same_form_can_be_read(root, tmp_path):

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from crvnn_core import Component, CrvnnError
-from crvnn_core.testing.common import run_checks
-from crvnn_core.testing.contracts.embedding import EMBEDDING_CHECKS, TOKENS
+from crvnn_core.testing import CHECKS, run_checks
+from crvnn_core.testing.contracts.embedding import TOKENS
 from crvnn_torchtext.vectors import TorchTextVectors
 from files import write
 
@@ -120,7 +120,7 @@ def test_the_vectors_keep_the_contract_of_embeddings(cache):
     component = Component(
         "torchtext", TorchTextVectors, example={"vectors": "glove.6B.50d", "cache": str(cache)}
     )
-    assert {outcome.reason for outcome in run_checks(component, EMBEDDING_CHECKS)} == {""}
+    assert {outcome.reason for outcome in run_checks(component, CHECKS["embedding"])} == {""}
 
 
 def test_loading_prints_nothing_and_leaves_the_process_as_it_was(cache, capsys):

@@ -43,7 +43,6 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
         "package": package,
         "Class": "".join(part.capitalize() for part in name.split("-")),
         "hook": find_slot(slot).hook,
-        "CHECKS": find_slot(slot).checks.partition(":")[2],
     }
     here = files("crvnn_core.host.scaffold") / "templates"
     template = here / find_slot(slot).template

@@ -10,16 +10,22 @@ from torch import Tensor
 from crvnn_core.engine.neighbourhoods import MatrixNeighbourhood
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Decision
-from crvnn_core.testing import generic
-from crvnn_core.testing.common import Check, build, finite, random
-from crvnn_core.testing.generic import Kind, Sequences, sequences
+from crvnn_core.testing.common import build, finite, probabilities, random
+from crvnn_core.testing.generic import Modules, Sequences, sequences
 
 
-def _run(decision: Decision, batch: Sequences) -> dict[str, Tensor]:
-    return {"c": decision(batch.scores, batch.near, batch.eligible, batch.exists * batch.mask)}
+class Decisions(Modules):
+    """Decisions, each asked for the c of a batch."""
+
+    slot = "decision"
+    without = ("has_gradients_of_its_present_weights",)
+    half = 0.02
+
+    def run(self, module: Decision, batch: Sequences) -> dict[str, Tensor]:
+        return {"c": module(batch.scores, batch.near, batch.eligible, batch.exists * batch.mask)}
 
 
-DECISION = Kind("decision", _run, half=0.02)
+MODULES = Decisions()
 
 
 def _inputs() -> tuple[Tensor, MatrixNeighbourhood, Tensor, Tensor]:
@@ -29,24 +35,15 @@ def _inputs() -> tuple[Tensor, MatrixNeighbourhood, Tensor, Tensor]:
 
 
 def check_decision_gives_probabilities(component: Component) -> None:
-    """Every c lies in [0, 1], in training and in evaluation, however large the scores."""
+    """Every c lies in [0, 1] and is 0 where a position is not eligible, in training too, however large the scores."""
     scores, near, eligible, exists = _inputs()
     decision = build(component)
     for training in (True, False):
         decision.train(training)
         for scale in (0.0, 1.0, 50.0, 1000.0):
-            chosen = decision(scale * scores, near, eligible, exists)
-            assert chosen.shape == scores.shape, f"expected {list(scores.shape)}, got {list(chosen.shape)}"
-            finite(chosen, "c")
-            assert chosen.min() >= 0, f"a probability is {chosen.min():.3g}"
-            assert chosen.max() <= 1, f"a probability is {chosen.max():.7f}"
-
-
-def check_decision_leaves_the_ineligible_alone(component: Component) -> None:
-    """c is exactly 0 where a position is not eligible."""
-    scores, near, eligible, exists = _inputs()
-    chosen = build(component)(scores.abs() + 3, near, eligible, exists)
-    assert bool((chosen[~eligible] == 0).all()), "an ineligible position is composed"
+            for given in (scale * scores, scale * scores.abs()):
+                chosen = decision(given, near, eligible, exists)
+                probabilities(chosen, scores.shape, ~eligible, "c", "where a position is not eligible")
 
 
 def check_decision_gradient_vanishes_if_declared(component: Component) -> None:
@@ -108,13 +105,9 @@ def check_decision_likelihood_is_a_probability(component: Component) -> None:
     decision = build(component)
     for scale in (1.0, 50.0):
         likelihood = decision.likelihood(scale * scores, near, eligible, exists)
-        assert likelihood.shape == scores.shape, (
-            f"likelihood: expected {list(scores.shape)}, got {list(likelihood.shape)}"
+        probabilities(
+            likelihood, scores.shape, ~eligible, "the likelihood", "where a position is not eligible"
         )
-        finite(likelihood, "the likelihood")
-        low, high = likelihood.min().item(), likelihood.max().item()
-        assert 0 <= low <= high <= 1, f"likelihoods are between {low:.3g} and {high:.7f}"
-        assert not likelihood[~eligible].any(), "an ineligible position has a likelihood above 0"
 
 
 def check_decision_likelihood_has_a_gradient(component: Component) -> None:
@@ -154,27 +147,3 @@ def check_decision_passes_gradients(component: Component) -> None:
         assert leaf.grad is not None, "no gradient reaches the scores"
         finite(leaf.grad, "the gradient of the scores")
         assert scale > 1 or bool(leaf.grad.abs().sum() > 0), "the gradient of the scores is 0"
-
-
-DECISION_CHECKS: tuple[Check, ...] = (
-    check_decision_gives_probabilities,
-    check_decision_leaves_the_ineligible_alone,
-    check_decision_gradient_vanishes_if_declared,
-    check_decision_saturates_only_if_declared,
-    check_decision_excludes_conflicts_if_declared,
-    check_decision_likelihood_is_a_probability,
-    check_decision_likelihood_has_a_gradient,
-    check_decision_follows_the_scores,
-    check_decision_passes_gradients,
-    *DECISION.checks(
-        generic.treats_each_sequence_alone,
-        generic.ignores_padding,
-        generic.ignores_positions_that_are_gone,
-        generic.learns,
-        generic.runs_on_any_device,
-        generic.works_under_autocast,
-        generic.is_deterministic,
-        generic.can_be_saved,
-        generic.has_its_live_settings,
-    ),
-)

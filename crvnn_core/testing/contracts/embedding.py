@@ -95,13 +95,3 @@ def check_embedding_takes_one_token(component: Component) -> None:
     tokens, vectors = _table(embedding, (known,))
     assert known in tokens, f"'{known}' has a vector among others but not alone"
     assert len(vectors) == len(tokens), f"{len(tokens)} tokens, but {len(vectors)} vectors"
-
-
-EMBEDDING_CHECKS = (
-    check_embedding_names_its_tokens,
-    check_embedding_has_a_vector_for_each_token,
-    check_embedding_says_whether_it_is_trained,
-    check_embedding_depends_on_the_seed_alone,
-    check_embedding_changes_nothing,
-    check_embedding_takes_one_token,
-)

@@ -8,17 +8,23 @@ from torch import Tensor
 from crvnn_core.engine.recursion import Recursion
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Halting, Neighbourhood, StatefulHalting
-from crvnn_core.testing import generic
-from crvnn_core.testing.common import WIDTH, Check, build, existences, padded, random
-from crvnn_core.testing.generic import Kind, Sequences, partly_gone
+from crvnn_core.testing.common import WIDTH, build, existences, padded, random, shaped
+from crvnn_core.testing.generic import Modules, Sequences, partly_gone
 from crvnn_core.testing.parts import PlainDecision, plain_parts
 
 
-def _run(halting: Halting, batch: Sequences) -> dict[str, Tensor]:
-    return {"the answer": _ask(halting, batch.exists**4, 1, batch.vectors).float()}
+class Haltings(Modules):
+    """Haltings, each asked which sequences go on."""
+
+    slot = "halting"
+    without = ("ignores_padding", "learns", "has_gradients_of_its_present_weights")
+    by_position = False
+
+    def run(self, module: Halting, batch: Sequences) -> dict[str, Tensor]:
+        return {"the answer": _ask(module, batch.exists**4, 1, batch.vectors).float()}
 
 
-HALTING = Kind("halting", _run, by_position=False)
+MODULES = Haltings()
 
 
 def _ask(halting: Halting, exists: Tensor, step: int = 1, vectors: Tensor | None = None) -> Tensor:
@@ -49,7 +55,7 @@ def check_halting_answers_for_each_sequence(component: Component) -> None:
     """The answer is one bool for each sequence."""
     mask = padded()
     going = _ask(build(component), existences(mask))
-    assert going.shape == (len(mask),), f"expected [{len(mask)}], got {list(going.shape)}"
+    shaped(going, mask.shape[:1], "the shape of the answer")
     assert going.dtype == torch.bool, f"expected bool, got {going.dtype}"
 
 
@@ -130,21 +136,3 @@ def check_halting_needs_vectors_only_if_declared(component: Component) -> None:
         assert answer == _ask(halting, exists, 3).tolist(), (
             "the answer depends on the vectors; needs_vectors must be true"
         )
-
-
-HALTING_CHECKS: tuple[Check, ...] = (
-    check_halting_answers_for_each_sequence,
-    check_halting_treats_each_sequence_alone,
-    check_halting_declares_its_state,
-    check_halting_ignores_positions_that_are_gone,
-    check_halting_lets_fresh_sequences_go_on,
-    check_halting_has_a_sensible_limit,
-    check_halting_needs_vectors_only_if_declared,
-    *HALTING.checks(
-        generic.runs_on_any_device,
-        generic.works_under_autocast,
-        generic.is_deterministic,
-        generic.can_be_saved,
-        generic.has_its_live_settings,
-    ),
-)

@@ -92,13 +92,3 @@ def check_objective_leaves_the_model_as_it_is(component: Component) -> None:
     changed = [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
     assert not changed, f"it changed {', '.join(changed)}"
     assert all(module.training for module in model.modules()), "it left a module in evaluation mode"
-
-
-OBJECTIVE_CHECKS = (
-    check_objective_is_an_objective,
-    check_objective_gives_a_loss_and_the_output,
-    check_objective_passes_gradients_to_the_head_and_the_cell,
-    check_objective_calls_the_model_that_is_trained_once,
-    check_objective_is_deterministic,
-    check_objective_leaves_the_model_as_it_is,
-)

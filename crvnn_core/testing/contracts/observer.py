@@ -105,12 +105,3 @@ def check_observer_changes_nothing(component: Component) -> None:
         observer.evaluated(1, look)
         observer.finished(_end(1, _RESULTS))
         assert (metrics, look) == (_METRICS, _LOOK), f"the metrics became {metrics} and {look}"
-
-
-OBSERVER_CHECKS = (
-    check_observer_is_an_observer,
-    check_observer_survives_a_training_run,
-    check_observer_survives_a_run_that_is_taken_up,
-    check_observer_survives_an_interrupted_run,
-    check_observer_changes_nothing,
-)

@@ -71,11 +71,3 @@ def check_optimizer_can_be_saved(component: Component) -> None:
     other.load_state_dict(saved[1])
     _steps(resumed, other, 8)
     assert torch.equal(layer.weight, resumed.weight), "resuming from a saved state gives other weights"
-
-
-OPTIMIZER_CHECKS = (
-    check_optimizer_is_an_optimizer,
-    check_optimizer_makes_the_loss_fall,
-    check_optimizer_is_deterministic,
-    check_optimizer_can_be_saved,
-)

@@ -8,27 +8,23 @@ from torch import Tensor
 from crvnn_core.host.component import Component
 from crvnn_core.interfaces import Retriever
 from crvnn_core.testing import generic
-from crvnn_core.testing.common import (
-    TOLERANCE,
-    WIDTH,
-    Check,
-    build,
-    existences,
-    half_precision,
-    padded,
-    random,
-    same,
-)
-from crvnn_core.testing.generic import Kind, Sequences
+from crvnn_core.testing.common import TOLERANCE, WIDTH, build, existences, padded, random, same, shaped
+from crvnn_core.testing.generic import Modules, Sequences
 from crvnn_core.testing.oracles import nearest_left, nearest_right
 
 
-def _run(retriever: Retriever, batch: Sequences) -> dict[str, Tensor]:
-    near = retriever(batch.exists, batch.mask)
-    return {"left": near.left(batch.vectors), "right": near.right(batch.vectors)}
+class Retrievers(Modules):
+    """Retrievers, each asked for the neighbours of the positions of a batch."""
+
+    slot = "retriever"
+    without = ("has_gradients_of_its_present_weights",)
+
+    def run(self, module: Retriever, batch: Sequences) -> dict[str, Tensor]:
+        near = module(batch.exists, batch.mask)
+        return {"left": near.left(batch.vectors), "right": near.right(batch.vectors)}
 
 
-RETRIEVER = Kind("retriever", _run)
+MODULES = Retrievers()
 
 
 def check_retriever_keeps_shape_and_type(component: Component) -> None:
@@ -38,7 +34,7 @@ def check_retriever_keeps_shape_and_type(component: Component) -> None:
         near = build(component)(existences(mask).to(dtype), mask)
         for values in (random(*mask.shape, dtype=dtype), random(*mask.shape, WIDTH, dtype=dtype)):
             for side in (near.left(values), near.right(values)):
-                assert side.shape == values.shape, f"{list(values.shape)} became {list(side.shape)}"
+                shaped(side, values.shape, "the shape of neighbours")
                 assert side.dtype == dtype, f"{dtype} became {side.dtype}"
 
 
@@ -74,27 +70,18 @@ def check_retriever_finds_the_nearest_when_existence_is_binary(component: Compon
                     )
 
 
-def check_retriever_gives_probabilities(component: Component) -> None:
-    """The weights of a position's neighbours are not negative and sum to at most 1."""
-    mask = padded()
-    near = build(component)(existences(mask), mask)
-    n = mask.shape[1]
-    for side in (near.left, near.right):
-        weights = side(
-            torch.eye(n).expand(len(mask), n, n).contiguous()
-        )  # row i: the weights of i's neighbours
-        assert weights.min() > -1e-6, f"a weight is {weights.min():.2g}"
-        assert weights.sum(2).max() < 1 + 1e-5, f"weights sum to {weights.sum(2).max():.6f}"
-
-
-def check_retriever_looks_to_its_own_side(component: Component) -> None:
-    """left never sees the position itself or anything to the right of it, and right the other way round."""
+def check_retriever_gives_probabilities_of_its_own_side(component: Component) -> None:
+    """Weights of neighbours are at least 0, sum to at most 1, and are 0 on the position itself and its other side."""
     mask = padded()
     near = build(component)(existences(mask), mask)
     n = mask.shape[1]
     identity = torch.eye(n).expand(len(mask), n, n).contiguous()
-    same(near.left(identity).triu(), torch.zeros(len(mask), n, n), "left, at and after the position")
-    same(near.right(identity).tril(), torch.zeros(len(mask), n, n), "right, at and before the position")
+    left, right = near.left(identity), near.right(identity)  # row i: the weights of i's neighbours
+    for weights in (left, right):
+        assert weights.min() > -1e-6, f"a weight is {weights.min():.2g}"
+        assert weights.sum(2).max() < 1 + 1e-5, f"weights sum to {weights.sum(2).max():.6f}"
+    same(left.triu(), torch.zeros_like(left), "left, at and after the position")
+    same(right.tril(), torch.zeros_like(right), "right, at and before the position")
 
 
 def check_retriever_has_true_gradients(component: Component) -> None:
@@ -120,7 +107,7 @@ def check_retriever_works_under_autocast(component: Component) -> None:
     retriever = build(component)
     exact = retriever(exists, mask)
     to_left, to_right = exact.left(values), exact.right(values)
-    with half_precision():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
         near = retriever(exists, mask)
         for side, want in ((near.left, to_left), (near.right, to_right)):
             for dtype, tolerance in ((torch.float32, TOLERANCE), (torch.bfloat16, 0.1)):
@@ -132,25 +119,4 @@ def check_retriever_works_under_autocast(component: Component) -> None:
 def check_retriever_ignores_positions_that_are_gone(component: Component) -> None:
     """Unless ``reach`` is limited, taking out positions with e = 0 changes nothing for the others."""
     if build(component).reach is None:
-        generic.ignores_positions_that_are_gone(RETRIEVER, component)
-
-
-RETRIEVER_CHECKS: tuple[Check, ...] = (
-    check_retriever_keeps_shape_and_type,
-    check_retriever_is_linear,
-    check_retriever_finds_the_nearest_when_existence_is_binary,
-    check_retriever_gives_probabilities,
-    check_retriever_looks_to_its_own_side,
-    check_retriever_ignores_positions_that_are_gone,
-    check_retriever_has_true_gradients,
-    check_retriever_works_under_autocast,
-    *RETRIEVER.checks(
-        generic.treats_each_sequence_alone,
-        generic.ignores_padding,
-        generic.learns,
-        generic.runs_on_any_device,
-        generic.is_deterministic,
-        generic.can_be_saved,
-        generic.has_its_live_settings,
-    ),
-)
+        generic.ignores_positions_that_are_gone(MODULES, component)

@@ -135,17 +135,3 @@ def check_task_head_runs_on_any_device(component: Component) -> None:
     task = build(component)
     vectors = [torch.rand(3, WIDTH, device="meta")] * task.arity
     assert head_of(task, WIDTH, 0.0).to("meta")(*vectors).is_meta
-
-
-TASK_CHECKS = (
-    check_task_names_its_parts,
-    check_task_takes_a_saved_vocabulary,
-    check_task_gives_examples_in_every_split,
-    check_task_repeats_itself,
-    check_task_keeps_its_splits_apart,
-    check_task_reads_back_its_own_text,
-    check_task_gold_trees_fit,
-    check_task_gold_labels_fit,
-    check_task_head_gives_logits_that_learn,
-    check_task_head_runs_on_any_device,
-)

@@ -87,23 +87,28 @@ FAULTY = [
     (
         "cell_keeps_its_shapes",
         cell(lambda new, left, right: new[..., :-1]),
-        "a parent has the shape [5]; expected [6]",
+        "the shape of a parent: [5]; expected [6]",
     ),
-    ("cell_keeps_its_shapes", NarrowReadout, "the read-out has the shape [5]"),
+    ("cell_keeps_its_shapes", NarrowReadout, "the shape of the read-out: [5]"),
     (
-        "cell_makes_each_leaf_alone",
+        "cell_treats_each_sequence_alone",
         leaf(lambda x: x - x.mean(0)),
-        "the leaves of sequence 0 depend on other sequences of the batch",
+        "a leaf of sequence 0, in a batch and alone",
     ),
     (
-        "cell_makes_each_leaf_alone",
-        leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x),
-        "the leaf of token 1 of sequence 0 depends on other positions of the sequence",
-    ),
-    (
-        "cell_composes_each_pair_alone",
+        "cell_treats_each_sequence_alone",
         cell(lambda new, left, right: new + new.mean()),
-        "the parent of pair 0",
+        "a parent of sequence 0, in a batch and alone",
+    ),
+    (
+        "cell_ignores_positions_that_are_gone",
+        leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x),
+        "still count; a cell is given pairs of one step",
+    ),
+    (
+        "cell_ignores_padding",
+        leaf(lambda x: x.flip(-2).cumsum(-2).flip(-2) if x.dim() > 1 else x),
+        "a leaf with other padding",
     ),
     (
         "cell_sees_both_children",
@@ -129,8 +134,7 @@ test_built_in, test_plain, test_faulty, test_each = contract_tests("cell", Plain
 
 #: Cells with a common mistake each, and the only check that fails for it.
 MISTAKES = [
-    (leaf(lambda x: x - x.mean(0)), "check_cell_makes_each_leaf_alone"),
-    (leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x), "check_cell_makes_each_leaf_alone"),
+    (leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x), "check_cell_ignores_positions_that_are_gone"),
     (TrainingCounter, "check_cell_can_be_saved"),
 ]
 

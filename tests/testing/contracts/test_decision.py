@@ -109,12 +109,16 @@ def with_likelihood(likelihood):
 
 #: A check, a decision that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("decision_gives_probabilities", decision(lambda u, may: 1.5 * sigmoid(u, may)), "a probability is 1."),
-    ("decision_gives_probabilities", decision(lambda u, may: torch.exp(u) / (1 + torch.exp(u))), "c has NaN"),
+    ("decision_gives_probabilities", decision(lambda u, may: 1.5 * sigmoid(u, may)), "c is between 0 and 1."),
     (
-        "decision_leaves_the_ineligible_alone",
+        "decision_gives_probabilities",
+        decision(lambda u, may: may * torch.exp(u) / (1 + torch.exp(u))),
+        "c has NaN",
+    ),
+    (
+        "decision_gives_probabilities",
         decision(lambda u, may: torch.sigmoid(u)),
-        "an ineligible position",
+        "c is not 0 where a position is not eligible",
     ),
     (
         "decision_gradient_vanishes_if_declared",
@@ -137,12 +141,12 @@ FAULTY = [
     (
         "decision_likelihood_is_a_probability",
         with_likelihood(lambda u, may: u * may),
-        "likelihoods are between -",
+        "the likelihood is between -",
     ),
     (
         "decision_likelihood_is_a_probability",
         with_likelihood(lambda u, may: torch.sigmoid(u)),
-        "an ineligible position has a likelihood above 0",
+        "the likelihood is not 0 where a position is not eligible",
     ),
     (
         "decision_likelihood_has_a_gradient",
@@ -169,7 +173,7 @@ FAULTY = [
     (
         "decision_gives_probabilities",
         decision(lambda u, may: sigmoid(u, may) * (1 + 1e-6)),
-        "a probability is 1.000001",
+        "c is between 0 and 1.000001",
     ),
 ]
 

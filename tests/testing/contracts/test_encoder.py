@@ -225,7 +225,7 @@ FAULTY = [
     ),
     ("encoder_refuses_what_it_cannot_encode", UncheckedEncoder, "no InputError was raised"),
     ("encoder_traces_truly", ChangedByTracing, "the vector, traced"),
-    ("encoder_traces_truly", ImprobableTrace, "c is not a probability"),
+    ("encoder_traces_truly", ImprobableTrace, "c is between 0 and 2.0000000, which is no probability"),
     (
         "encoder_joins_every_position_once",
         joining(lambda lengths: [range(n) for n in lengths]),
@@ -236,18 +236,22 @@ FAULTY = [
         sampling(lambda encoding: setattr(encoding, "baseline", encoding.vector)),
         "baselines require gradients",
     ),
-    ("encoder_weighs_its_costs", with_costs(lambda cost, baseline: cost.mean()), "relative_cost is []"),
+    (
+        "encoder_weighs_its_costs",
+        with_costs(lambda cost, baseline: cost.mean()),
+        "the shape of relative_cost: []; expected [3]",
+    ),
     (
         "encoder_shows_neighbours_as_probabilities",
         with_neighbours(lambda left, right: (left, right[:, :-1])),
-        "neighbours to the right are [5, 4]; expected [5, 5]",
+        "neighbours to the right: [5, 4]; expected [5, 5]",
     ),
     (
         "encoder_gives_one_vector_a_sequence",
         encoder(lambda vector, x: vector.unsqueeze(1)),
-        "vectors are [3, 1, 6]",
+        "the shape of the vectors: [3, 1, 6]; expected [3, 6]",
     ),
-    ("encoder_gives_one_vector_a_sequence", PenalisingEncoder, "penalty and steps must be [B]"),
+    ("encoder_gives_one_vector_a_sequence", PenalisingEncoder, "the shape of the penalty: []; expected [3]"),
     ("encoder_ignores_padding", PaddedEncoder, "with other padding (nan)"),
     (
         "encoder_treats_each_sequence_alone",
@@ -272,7 +276,7 @@ FAULTY = [
     (
         "encoder_joins_every_position_once",
         joining(lambda lengths: [torch.arange(n - 1) for n in lengths]),
-        "the joins of sequence 0 are not whole numbers",
+        "the joins of sequence 0 are not integers",
     ),
     (
         "encoder_works_under_autocast",
@@ -303,7 +307,7 @@ def test_neighbours_that_are_no_probabilities_fail_the_check(alter, reason):
     [
         (
             lambda e: setattr(e, "log_probability", e.log_probability.sum()),
-            "log_probability is []; expected [3]",
+            "the shape of log_probability: []; expected [3]",
         ),
         (lambda e: setattr(e, "log_probability", -e.log_probability), "it cannot be positive"),
         (

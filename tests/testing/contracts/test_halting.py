@@ -96,7 +96,11 @@ FAULTY = [
         halting(lambda active: active.float()),
         "expected bool, got torch.float32",
     ),
-    ("halting_answers_for_each_sequence", halting(lambda active: active.any()), "expected [3], got []"),
+    (
+        "halting_answers_for_each_sequence",
+        halting(lambda active: active.any()),
+        "the shape of the answer: []; expected [3]",
+    ),
     ("halting_treats_each_sequence_alone", BatchHalting, "steps in a batch"),
     ("halting_treats_each_sequence_alone", KeepsTheMean, "steps in a batch"),
     ("halting_treats_each_sequence_alone", MeanOfVectors, "steps in a batch"),

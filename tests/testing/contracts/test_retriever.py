@@ -72,15 +72,6 @@ class DetachedRetriever(PlainRetriever):
         return super().forward(exists.detach(), mask)
 
 
-class UnsavedRetriever(PlainRetriever):
-    def __init__(self):
-        super().__init__()
-        self.unsaved = torch.rand(())
-
-    def forward(self, exists, mask):
-        return super().forward(exists * self.unsaved, mask)
-
-
 #: A check, a retriever that fails it, and a part of the reason that is given.
 FAULTY = [
     (
@@ -88,14 +79,26 @@ FAULTY = [
         altered_retriever(lambda v, near: near.float()),
         "torch.float64 became torch.float32",
     ),
-    ("retriever_keeps_shape_and_type", altered_retriever(lambda v, near: near[:, :-1]), "became"),
+    (
+        "retriever_keeps_shape_and_type",
+        altered_retriever(lambda v, near: near[:, :-1]),
+        "the shape of neighbours",
+    ),
     ("retriever_is_linear", altered_retriever(lambda v, near: near.abs()), "left of a sum: differs"),
     ("retriever_finds_the_nearest_when_existence_is_binary", UniformRetriever, "should see"),
-    ("retriever_gives_probabilities", altered_retriever(lambda v, near: 2 * near), "weights sum to"),
-    ("retriever_gives_probabilities", altered_retriever(lambda v, near: -near), "a weight is -"),
     (
-        "retriever_looks_to_its_own_side",
-        altered_retriever(lambda v, near: near + 0.1 * v),
+        "retriever_gives_probabilities_of_its_own_side",
+        altered_retriever(lambda v, near: 2 * near),
+        "weights sum to",
+    ),
+    (
+        "retriever_gives_probabilities_of_its_own_side",
+        altered_retriever(lambda v, near: -near),
+        "a weight is -",
+    ),
+    (
+        "retriever_gives_probabilities_of_its_own_side",
+        altered_retriever(lambda v, near: 0.5 * near + 0.1 * v),
         "at and after the position",
     ),
     ("retriever_ignores_padding", PaddingRetriever, "with other padding"),

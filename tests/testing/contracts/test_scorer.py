@@ -27,7 +27,7 @@ FAULTY = [
     (
         "scorer_gives_one_score_a_position",
         altered_scorer(lambda scores, v: scores.unsqueeze(-1)),
-        "expected [3, 7]",
+        "the scores: [3, 7, 1]; expected [3, 7]",
     ),
     (
         "scorer_gives_one_score_a_position",

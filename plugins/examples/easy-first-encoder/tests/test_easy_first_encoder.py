@@ -5,7 +5,7 @@ import torch
 from easy_first_encoder.encoder import EasyFirst
 
 from crvnn_core import create_plugin_manager, read_catalog
-from crvnn_core.testing import ENCODER_CHECKS
+from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import BracketingCell
 from crvnn_core.trees import trees_of
 
@@ -19,7 +19,7 @@ def test_it_is_installed(component):
     assert component.name == "easy-first-encoder"
 
 
-@pytest.mark.parametrize("check", ENCODER_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CHECKS["encoder"], ids=lambda check: check.__name__)
 def test_it_keeps_its_promises(component, check):
     check(component)
 

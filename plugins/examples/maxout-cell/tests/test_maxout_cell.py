@@ -3,7 +3,7 @@
 import pytest
 
 from crvnn_core import create_plugin_manager, read_catalog
-from crvnn_core.testing import CELL_CHECKS
+from crvnn_core.testing import CHECKS
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +15,6 @@ def test_it_is_installed(component):
     assert component.name == "maxout-cell"
 
 
-@pytest.mark.parametrize("check", CELL_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CHECKS["cell"], ids=lambda check: check.__name__)
 def test_it_keeps_its_promises(component, check):
     check(component)

@@ -97,17 +97,6 @@ def test_a_sequence_gives_the_same_alone_and_in_a_batch(catalog, name):
 
 
 @needs_kernels
-@pytest.mark.parametrize("name", MODELS)
-def test_activation_checkpointing_gives_the_same_gradients(catalog, name):
-    encoder = encoder_of(catalog, name)
-    kept = encoded(encoder, *batch())
-    encoder.checkpoint = True
-    again = encoded(encoder, *batch())
-    assert_same_encoding(kept[0], again[0], 1e-6)
-    assert_same_gradients(kept[1], again[1], 1e-6)
-
-
-@needs_kernels
 @pytest.mark.parametrize("name", ["paper", "reference", "simplified-2023", "stretched", "lstm"])
 def test_hard_inference_finds_the_same_trees(catalog, name):
     encoder = encoder_of(catalog, name)

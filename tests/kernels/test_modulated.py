@@ -7,27 +7,7 @@ from hypothesis import strategies as st
 
 from crvnn_parts.operations.modulated import FORMS, modulated
 from crvnn_parts.retrievers.dense import AdhocDense
-from twins import assert_twins, by_kernels, decisions, extreme_scores, needs_kernels, numbers, some
-
-
-@needs_kernels
-@pytest.mark.parametrize("form", FORMS)
-@some
-@given(decisions(), st.sampled_from([0.1, 1.0, 5.0]), st.integers(0, 99))
-def test_modulated_decisions_agree_with_torch(form, drawn, spread, seed):
-    exists, mask, eligible = drawn
-    run, twin = _modulated(form, mask, eligible)
-    assert_twins(run, twin, (numbers(exists.shape, seed) * spread, exists))
-
-
-@needs_kernels
-@pytest.mark.parametrize("form", FORMS)
-@some
-@given(decisions(), st.sampled_from([1.0, 5.0]), st.sampled_from([0.1, 0.5]), st.integers(0, 99))
-def test_stretched_and_clipped_decisions_agree_with_torch(form, drawn, spread, stretch, seed):
-    exists, mask, eligible = drawn
-    run, twin = _modulated(form, mask, eligible, stretch)
-    assert_twins(run, twin, (numbers(exists.shape, seed) * spread, exists))
+from twins import assert_twins, by_kernels, decisions, needs_kernels, numbers, some
 
 
 def _modulated(form, mask, eligible, stretch=0.0):
@@ -40,22 +20,26 @@ def _modulated(form, mask, eligible, stretch=0.0):
 @needs_kernels
 @pytest.mark.parametrize("form", FORMS)
 @some
-@given(decisions(), st.integers(0, 99))
-def test_modulated_decisions_do_not_overflow_with_very_large_scores(form, drawn, seed):
+@given(decisions(), st.sampled_from([0.1, 1.0, 5.0]), st.sampled_from([0.0, 0.1, 0.5]), st.integers(0, 99))
+def test_modulated_and_stretched_decisions_agree_with_torch(form, drawn, spread, stretch, seed):
     exists, mask, eligible = drawn
-    scores = 80 * numbers(exists.shape, seed).clamp(-1, 1).round(decimals=2)
-    run, twin = _modulated(form, mask, eligible)
-    assert_twins(run, twin, (scores, exists), plain=twin)
+    run, twin = _modulated(form, mask, eligible, stretch)
+    assert_twins(run, twin, (numbers(exists.shape, seed) * spread, exists))
 
 
 @needs_kernels
 @pytest.mark.parametrize("form", FORMS)
 @some
-@given(decisions(), st.integers(0, 99))
-def test_modulated_decisions_with_extreme_scores_agree_with_torch(form, drawn, seed):
+@given(decisions(), st.booleans(), st.integers(0, 99))
+def test_decisions_with_extreme_scores_agree_with_torch_and_do_not_overflow(form, drawn, large, seed):
+    """Scores as far apart as those of a model that was trained for long, or very large ones."""
     exists, mask, eligible = drawn
+    if large:
+        scores = 80 * numbers(exists.shape, seed).clamp(-1, 1).round(decimals=2)
+    else:
+        scores = numbers(exists.shape, seed, torch.rand) * 71 - 31
     run, twin = _modulated(form, mask, eligible)
-    assert_twins(run, twin, (extreme_scores(exists.shape, seed), exists), plain=twin)
+    assert_twins(run, twin, (scores, exists), plain=twin)
 
 
 @needs_kernels

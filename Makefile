@@ -53,7 +53,7 @@ test-dist: $(READY)  ## build wheel and sdist twice, compare, and use the wheel 
 test-processes: $(READY)  ## train in 1, 2 and 3 processes, kill and stop some, resume, and print figures
 	@$(BIN)/python -m pytest -m slow -s tests/training/test_many_processes.py
 
-test-faults: $(READY)  ## kill 50 times, fill disks, damage files, break plug-ins; print each fault's message
+test-faults: $(READY)  ## kill 50 times, fill disks, damage files, break plug-ins
 	@$(BIN)/python -m pytest tests/faults
 
 test-fuzz: $(READY)  ## feed 100,000 hostile specs, rows, files, arguments and requests

@@ -5,35 +5,28 @@ import subprocess
 
 import pytest
 
-from warm import warm_command
 
+@pytest.fixture
+def bash(commands, tmp_path):
+    path = os.pathsep.join([commands, os.environ["PATH"]])
 
-@pytest.fixture(scope="module")
-def bash():
-    with warm_command() as directory:
-        path = os.pathsep.join([directory, os.environ["PATH"]])
+    def run(command, **environment):
+        variables = os.environ | {"PATH": path} | environment
+        return subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=100
+        )
 
-        def run(command, cwd, **environment):
-            return subprocess.run(
-                ["bash", "-c", command],
-                cwd=cwd,
-                env=os.environ | {"PATH": path} | environment,
-                capture_output=True,
-                text=True,
-                timeout=100,
-            )
-
-        yield run
+    return run
 
 
 def test_it_has_the_callers_directory_streams_and_exit_code(bash, tmp_path):
     (tmp_path / "a.toml").write_text("[model]\ncell = 'nope'\n")
-    done = bash("crvnn assemble a.toml", tmp_path)
+    done = bash("crvnn assemble a.toml")
     assert done.returncode == 2
     assert done.stdout == ""
     assert "a.toml:2 [model.cell]: no cell is called 'nope'" in done.stderr
-    assert bash("crvnn list cells | grep -c ' gru '", tmp_path).stdout == "1\n"
+    assert bash("crvnn list cells | grep -c ' gru '").stdout == "1\n"
 
 
-def test_it_has_the_callers_environment(bash, tmp_path):
-    assert "crvnn" in bash("crvnn", tmp_path, _CRVNN_COMPLETE="bash_source").stdout
+def test_it_has_the_callers_environment(bash):
+    assert "crvnn" in bash("crvnn", _CRVNN_COMPLETE="bash_source").stdout

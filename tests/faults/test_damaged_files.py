@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from crvnn_core.cli import main
 from crvnn_core.training.trainer import train
-from disturbed import run_tensors
+from disturbed import assert_told, left_by
 from files import contents
 from small import PLUGIN, variant
 from training_runs import stopped_after
@@ -24,6 +24,10 @@ READ = (
 )
 #: Records for people, which neither answers nor weights depend on.
 RECORDS = ("environment.json", "metrics.jsonl", "results.json")
+#: What an interrupted run does not have yet.
+UNFINISHED = ("weights.safetensors", "results.json")
+#: What a run that goes on must end with.
+COMPARED = ("results.json", *READ[2:])
 
 
 def truncated(path, other, generator):
@@ -98,27 +102,21 @@ def test_an_answer_is_the_same_or_the_damaged_file_is_named(name, damage, runs, 
         assert name not in READ[3:]
 
 
-@pytest.mark.parametrize(("name", "damage"), CASES)
-def test_a_run_ends_the_same_or_the_damaged_file_is_named_and_nothing_lost(
-    name, damage, runs, tmp_path, told
-):
+@pytest.mark.parametrize(("name", "damage"), [case for case in CASES if case.values[0] not in UNFINISHED])
+def test_a_run_ends_the_same_or_the_damaged_file_is_named_and_nothing_lost(name, damage, runs, tmp_path):
     run = tmp_path / "a"
     shutil.copytree(runs / "interrupted", run)
     before = contents(run)
-    if not (run / name).exists():
-        pytest.skip("an interrupted run has no such file yet")
     damage(run / name, runs / "other" / name, random.Random(f"{name} {damage.__name__}"))
     damaged = contents(run)
     result = call("train", "--plugin", PLUGIN, "--resume", run)
-    fault = f"{name}, {damage.__name__.replace('_', '-')}"
     if result.exit_code:
-        told(fault, result.stderr.replace(str(run), "a"))
+        assert_told(f"{name}, {damage.__name__.replace('_', '-')}", result.stderr.replace(str(run), "a"))
         assert contents(run) == damaged
         for path, content in before.items():  # put back
             path.write_bytes(content)
         assert call("train", "--plugin", PLUGIN, "--resume", run).exit_code == 0
-    else:
-        told.survived(fault, "goes on to the same bits")
-    assert run_tensors(run) == run_tensors(runs / "finished")
-    if name != "results.json":
-        assert (run / "results.json").read_text() == (runs / "finished" / "results.json").read_text()
+    left = left_by(run)
+    assert {each: left[each] for each in COMPARED} == {
+        each: left_by(runs / "finished")[each] for each in COMPARED
+    }

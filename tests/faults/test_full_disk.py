@@ -1,67 +1,57 @@
 """A disk that is full: one message, nothing half-written, and the work goes on once there is room."""
 
-import contextlib
 import os
 import subprocess
 
 import pytest
 
-from disturbed import DataMaking, Downloading, Saving, Seeds, Training
+from disturbed import TRAINING, WORKS, assert_told
 
-FAULTS = {
-    Saving: "a full disk while training",
-    Seeds: "a full disk while training several seeds",
-    DataMaking: "a full disk while making data",
-    Downloading: "a full disk while downloading",
-}
-CASES = [pytest.param(kind, marks=() if kind is DataMaking else pytest.mark.slow) for kind in FAULTS]
+#: The bytes of room that there are.
+ROOM = {"saving": 120_000, "training several seeds": 120_000, "making data": 40_000, "downloading": 40_000}
 
 
 @pytest.fixture
 def disk(tmp_path):
-    """A file system of its own, and a function that changes its size."""
+    """A small file system of its own, and a function that changes its size."""
     place = tmp_path / "disk"
     place.mkdir()
 
-    def size(text, *more):
-        options = ["-o", ",".join([*more, f"size={text}"])]
-        subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", place], check=True, capture_output=True)
+    def mount(options):
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=True, capture_output=True
+        )
 
     try:
-        size("1m")
+        mount("size=1m")
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("mounting a tmpfs needs root")
     try:
-        yield place, lambda text: size(text, "remount")
+        yield place, mount
     finally:
         subprocess.run(["umount", "-l", place], check=True)
 
 
-def fill(directory, left):
-    """Write a file that leaves so many bytes of room."""
-    free = os.statvfs(directory)
-    with contextlib.suppress(OSError), (directory / "filling").open("wb") as file:
-        file.write(bytes(max(free.f_bavail * free.f_frsize - left, 0)))
-
-
-@pytest.mark.parametrize("kind", CASES)
-def test_work_on_a_full_disk_goes_on_when_there_is_room(kind, crvnn, disk, request, goes_on, told):
-    place, resize = disk
-    work = kind(request.getfixturevalue("site").address) if kind is Downloading else kind()
-    fill(place, 120_000 if kind in (Saving, Seeds) else 40_000)
-    process = crvnn(*work.begin(place), cwd=place)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "making data" else pytest.mark.slow) for name in ROOM]
+)
+def test_work_on_a_full_disk_goes_on_when_there_is_room(name, crvnn, disk, goes_on):
+    place, mount = disk
+    free = os.statvfs(place)
+    (place / "filling").write_bytes(bytes(free.f_bavail * free.f_frsize - ROOM[name]))
+    process = crvnn(*WORKS[name].command, cwd=place)
     assert process.wait() == 2, process.err
-    told(FAULTS[kind], process.err)
+    assert_told(f"a full disk while {'training' if name == 'saving' else name}", process.err)
     (place / "filling").unlink()
-    resize("64m")
+    mount("remount,size=64m")
     assert [path.name for path in place.rglob(".*")] == []
-    goes_on(work, place)
+    goes_on(name, place)
 
 
 @pytest.mark.slow
-def test_a_write_that_the_kernel_refuses_is_one_message(crvnn, tmp_path, goes_on, told):
-    work = Training()
-    process = crvnn(*work.begin(tmp_path), fault={"kind": "limit_files", "size": 20_000})
+def test_a_write_that_the_kernel_refuses_is_one_message(crvnn, goes_on):
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
+    process = crvnn(*TRAINING.command, code=limit)
     assert process.wait() == 2, process.err
-    told("a file that may not become larger", process.err)
-    goes_on(work)
+    assert_told("a file that may not become larger", process.err)
+    goes_on("training")

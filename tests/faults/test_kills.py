@@ -1,76 +1,66 @@
 """SIGKILL at random moments: the work goes on to the bits of work that nothing disturbed."""
 
 import random
+import shutil
 import signal
 
 import pytest
 
-from disturbed import DataMaking, Downloading, Reproducing, Saving, Seeds, Sweeping, Training
+from disturbed import WORKS
 
 KILLED = 128 + signal.SIGKILL
-#: How often each is killed; 50 times in all.
+#: How often each is killed.
 KILLS = {
-    Training: 12,
-    Saving: 12,
-    Seeds: 8,
-    DataMaking: 5,
-    Downloading: 5,
-    Sweeping: 4,
-    Reproducing: 4,
+    "training": 12,
+    "saving": 12,
+    "training several seeds": 8,
+    "making data": 5,
+    "downloading": 5,
+    "sweeping": 4,
+    "reproducing": 4,
 }
-#: The kills that the default tests have.
-FEW = ((Training, 0), (Saving, 0), (DataMaking, 0))
 CASES = [
     pytest.param(
-        work, number, id=f"{work.name}-{number + 1}", marks=() if (work, number) in FEW else pytest.mark.slow
+        name, number, marks=() if (name, number) in (("saving", 0), ("making data", 0)) else pytest.mark.slow
     )
-    for work, count in KILLS.items()
+    for name, count in KILLS.items()
     for number in range(count)
 ]
+#: Kills its process before a change of a file below a directory, by its number.
+KILL_BEFORE = """
+import os, signal, sys
+changes = iter(range({number}))
+def count(event, args):
+    if event not in ("open", "os.rename", "os.remove", "os.mkdir", "os.link", "os.truncate"):
+        return
+    if event == "open" and (isinstance(args[0], int) or not args[2] & (os.O_WRONLY | os.O_RDWR)):
+        return
+    if os.path.abspath(os.fsdecode(args[0])).startswith({under!r}) and next(changes, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(count)
+"""
 
 
-def test_there_are_fifty_kills():
-    assert sum(KILLS.values()) == 50
-
-
-@pytest.mark.parametrize(("kind", "number"), CASES)
-def test_work_that_was_killed_goes_on_to_the_same_bits(kind, number, crvnn, tmp_path, request, goes_on, told):
-    work = kind(request.getfixturevalue("site").address) if kind is Downloading else kind()
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_work_that_was_killed_goes_on_to_the_same_bits(name, number, crvnn, tmp_path, undisturbed, goes_on):
+    work, generator = WORKS[name], random.Random(f"{name} {number}")
     work.prepare(tmp_path)
-    kill = killed_while_saving if kind is Saving else killed_after_a_while
-    assert kill(work, number, crvnn, tmp_path, request) == KILLED
-    goes_on(work)
-    told.killed(work.name)
+    if name == "saving":
+        code = KILL_BEFORE.format(number=generator.randrange(80), under=str(tmp_path / "a"))
+        assert crvnn(*work.command, code=code).wait() == KILLED
+    else:
+        kill_after(generator.random() * undisturbed(name)[1], work, crvnn, tmp_path)
+    goes_on(name)
 
 
-def killed_after_a_while(work, number, crvnn, directory, request):
-    """The exit code of work that was killed at a random moment, not before it has written anything."""
-    _, _, seconds = request.getfixturevalue("undisturbed")(work)
-    chance = random.Random(f"{work.name} {number}").random()
+def kill_after(seconds, work, crvnn, directory):
     while True:
-        process = crvnn(*work.begin(directory), cwd=directory)
-        process.wait(chance * seconds)
+        process = crvnn(*work.command)
+        process.wait(seconds)
         process.send(signal.SIGKILL)
         if process.wait() == KILLED:
-            return KILLED
-        chance /= 2  # it was quicker than the undisturbed one, and had ended
-        clear(directory)
+            return
+        seconds /= 2  # it was quicker than the undisturbed one, and had ended
+        for path in directory.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         work.prepare(directory)
-
-
-def killed_while_saving(work, number, crvnn, directory, request):
-    """The exit code of training that was killed before a random change of a file, or within a random file."""
-    generator = random.Random(f"{work.name} {number}")
-    if number % 2:
-        fault = {"kind": "die_in_file", "number": generator.randint(1, 18), "share": generator.random()}
-    else:
-        fault = {"kind": "die_at_change", "number": generator.randint(1, 80), "under": work.out}
-    return crvnn(*work.begin(directory), cwd=directory, fault=fault).wait()
-
-
-def clear(directory):
-    """Remove everything in a directory."""
-    import shutil
-
-    for path in directory.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from crvnn_core.cli import main
 from crvnn_core.host import hooks, manager
-from disturbed import until
+from disturbed import assert_told, until
 
 HOOKS = sorted(name for name in vars(hooks) if name.startswith("crvnn_"))
 #: The command that calls each hook; all others are called for the catalog.
@@ -47,23 +47,22 @@ def call(*args):
 
 @pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.parametrize("hook", CASES)
-def test_a_file_that_was_asked_for_is_named_with_its_hook(hook, deed, tmp_path, told):
+def test_a_file_that_was_asked_for_is_named_with_its_hook(hook, deed, tmp_path):
     file = tmp_path / "faulty.py"
     file.write_text(FILE.format(hook=hook, deed=DEEDS[deed]))
     result = call("--plugin", file, *called(hook))
     if deed == "prints":
         assert result.exit_code == 0, result.output
         assert "zzz-noise" not in result.stdout
-        told.survived("a plug-in that prints in any hook", "printed on standard error; --json stays JSON")
     else:
         assert result.exit_code == 2, result.output
-        told(f"a plug-in file that {deed} in any hook", result.stderr)
+        assert_told(f"a plug-in file that {deed} in any hook", result.stderr)
         assert hook in result.stderr
 
 
 @pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.parametrize("hook", CASES)
-def test_an_installed_one_is_left_out_and_the_others_work(hook, deed, monkeypatch, told):
+def test_an_installed_one_is_left_out_and_the_others_work(hook, deed, monkeypatch):
     module = types.ModuleType("faulty_plugin")
     exec(FILE.format(hook=hook, deed=DEEDS[deed]), module.__dict__)
     monkeypatch.setitem(sys.modules, "faulty_plugin", module)
@@ -77,7 +76,7 @@ def test_an_installed_one_is_left_out_and_the_others_work(hook, deed, monkeypatc
     if called(hook)[0] == "list":
         assert json.loads(result.stdout)
     if deed != "prints":
-        told("an installed plug-in that fails in any hook", result.stderr)
+        assert_told("an installed plug-in that fails in any hook", result.stderr)
         assert hook in result.stderr
 
 
@@ -86,13 +85,13 @@ def test_an_installed_one_is_left_out_and_the_others_work(hook, deed, monkeypatc
     "hook",
     [pytest.param(hook, marks=() if hook == "crvnn_commands" else pytest.mark.slow) for hook in HOOKS],
 )
-def test_one_that_hangs_is_named_and_a_signal_ends_it(hook, number, crvnn, tmp_path, told):
+def test_one_that_hangs_is_named_and_a_signal_ends_it(hook, number, crvnn, tmp_path):
     (tmp_path / "faulty.py").write_text(FILE.format(hook=hook, deed="time.sleep(600)"))
-    fault = {"kind": "be_impatient", "seconds": 0.2}
-    process = crvnn("--plugin", "faulty.py", *called(hook), fault=fault)
+    impatient = "from crvnn_core import delays; delays.PATIENCE = 0.2"
+    process = crvnn("--plugin", "faulty.py", *called(hook), code=impatient)
     assert until(lambda: "still waiting" in process.err)
     process.send(number)
     assert process.wait(60) == 128 + number
-    told("a plug-in that hangs in any hook", process.err)
+    assert_told("a plug-in that hangs in any hook", process.err)
     assert "crvnn: interrupted" in process.err or "crvnn: ended by SIGTERM" in process.err
     assert hook in process.err

@@ -4,49 +4,30 @@ import signal
 
 import pytest
 
-from disturbed import DataMaking, Downloading, Reproducing, Seeds, Sweeping, Training, until
+from disturbed import MESSAGES, WORKS, assert_told, until
 
-FAULTS = {
-    Training: "SIGINT or SIGTERM while training",
-    Seeds: "SIGINT or SIGTERM while training several seeds",
-    DataMaking: "SIGINT while making data",
-    Downloading: "SIGINT while downloading",
-    Sweeping: "SIGINT or SIGTERM while sweeping",
-    Reproducing: "SIGINT or SIGTERM while reproducing",
-}
-#: A file that is there once the command is at work.
-SIGNS = {
-    Training: "a/metrics.jsonl",
-    Seeds: "a/seed-0/metrics.jsonl",
-    DataMaking: ".rows.tsv.gz.*",
-    Downloading: "data/*.part",
-    Sweeping: "study/trials/*/metrics.jsonl",
-    Reproducing: "out/laptop/*/*/*/metrics.jsonl",
-}
 CASES = [
-    pytest.param(kind, number, marks=() if kind is DataMaking else pytest.mark.slow)
-    for kind in FAULTS
+    pytest.param(name, number, marks=() if name == "making data" else pytest.mark.slow)
+    for name in WORKS
+    if name != "saving"
     for number in (signal.SIGINT, signal.SIGTERM)
 ]
 
 
-@pytest.mark.parametrize(("kind", "number"), CASES)
-def test_work_that_is_interrupted_ends_in_order_and_goes_on(
-    kind, number, crvnn, tmp_path, request, goes_on, told
-):
-    work = kind(request.getfixturevalue("site").address) if kind is Downloading else kind()
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_work_that_is_interrupted_ends_in_order_and_goes_on(name, number, crvnn, tmp_path, goes_on):
+    work, both = WORKS[name], f"SIGINT or SIGTERM while {name}"
     work.prepare(tmp_path)
-    process = crvnn(*work.begin(tmp_path))
-    assert until(lambda: any(tmp_path.glob(SIGNS[kind])))
+    process = crvnn(*work.command)
+    assert until(lambda: any(tmp_path.glob(work.sign)))
     process.send(number)
-    code, fault = process.wait(), FAULTS[kind]
-    if number == signal.SIGTERM and fault.startswith("SIGINT while"):
-        fault = fault.replace("SIGINT", "SIGTERM")
-        assert code == 143, process.err
-    else:
+    code = process.wait()
+    if both in MESSAGES:
         assert code == 130, process.err
-    told(fault, process.err)
-    left = [p.name for p in tmp_path.rglob(".*")]
-    kept = [name for name in left if name.endswith(".lock")] if kind in (Sweeping, Reproducing) else []
-    assert left == kept
-    goes_on(work)
+        assert_told(both, process.err)
+    else:
+        assert code == 128 + number, process.err
+        assert_told(f"{number.name} while {name}", process.err)
+    left = [path.name for path in tmp_path.rglob(".*")]
+    assert not left or (name in ("sweeping", "reproducing") and all(each.endswith(".lock") for each in left))
+    goes_on(name)

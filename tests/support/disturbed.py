@@ -1,17 +1,22 @@
-"""Work that is disturbed: how it is begun, how it goes on, what must be whole at any moment, and its result."""
+"""Work that is disturbed: the commands that do it, what it leaves, and the messages in the documentation."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import json
+import re
 import time
 from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import field, frozen
 
 from crvnn_core.documents import parse_json, parse_toml
 from crvnn_core.runs.spec_file import is_whole
 from crvnn_core.training import checkpoint
-from small import PLUGIN, metrics_of, options
+from small import PLUGIN, options
 from sweeps import BASE
 from tables import TABLE
 
@@ -20,193 +25,145 @@ SETS = ("training.steps=40", "training.evaluate_every=8", "training.save_every=3
 FEW = ("training.steps=12", "training.evaluate_every=4", "training.save_every=1", "model.input_dropout=0.2")
 ROWS = b"3\t[MAX 1 3 ]\n" * 60_000
 
+_PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "faults.md"
+_ROW = re.compile(r"^\| (?P<fault>[^|]+?) \| `(?P<message>[^`]+)` \| [^|]+ \|$", re.MULTILINE)
+#: The message of each fault in the documentation; ``...`` stands for what differs from case to case.
+MESSAGES = {row["fault"]: row["message"] for row in _ROW.finditer(_PAGE.read_text("utf-8"))}
 
+
+def assert_told(fault: str, text: str) -> None:
+    """The message of a fault is the documented one, and there is no traceback."""
+    pattern = ".*?".join(map(re.escape, MESSAGES[fault].split("...")))
+    assert "Traceback" not in text, text
+    assert re.search(pattern, text, re.DOTALL), f"{fault}: not {MESSAGES[fault]!r} but\n{text}"
+
+
+@frozen
 class Work:
-    """Something that a command does, in a directory of its own.
+    """What a command does in a directory of its own, in which a plain name is a file's or a directory's.
 
-    :param name: what it is called in the table.
+    :param command: its arguments.
+    :param sign: a pattern of a file that is there once the command is at work.
+    :param files: what it reads, by name.
+    :param run: the file of a run directory from which ``crvnn train --resume`` goes on; empty if the command is called
+        once more.
+    :param code: its exit code when it has done all that it can.
     """
 
-    name = ""
-    #: The directory or file that the command writes.
-    out = "a"
-    #: The exit code of the command when it has done all that it can.
-    code = 0
+    command: list[object]
+    sign: str
+    files: dict[str, str] = field(factory=dict)
+    run: str = ""
+    code: int = 0
 
     def prepare(self, directory: Path) -> None:
         """Write what the command reads."""
+        for name, text in self.files.items():
+            (directory / name).write_text(text, encoding="utf-8")
 
-    def begin(self, directory: Path) -> list[object]:
-        """The arguments of the command."""
-        raise NotImplementedError
-
-    def go_on(self, directory: Path) -> list[object]:
-        """The arguments of the command that goes on after a disturbance; by default it is the same."""
-        return self.begin(directory)
-
-    def check_whole(self, directory: Path) -> None:
-        """Every file that has its own name, and not that of a temporary one, can be read."""
-        for path in directory.rglob("*"):
-            if path.is_file() and not path.name.startswith("."):
-                check_whole(path)
-
-    def result(self, directory: Path) -> object:
-        """What must be the same, bit for bit, whether it was disturbed or not."""
-        raise NotImplementedError
-
-    def files(self, directory: Path) -> list[str]:
-        """The files that are left in the end, which must be the same too."""
-        return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+    def resumption(self, directory: Path) -> list[object]:
+        """The arguments of the command that goes on after a disturbance."""
+        begun = self.run and (directory / self.run).exists()
+        return ["train", "--plugin", PLUGIN, "--resume", "a"] if begun else self.command
 
 
-def check_whole(path: Path) -> None:
-    """A file of ours that is half-written raises an error."""
+def train(*sets: str, more: tuple[str, ...] = ()) -> list[object]:
+    """The arguments of ``crvnn train`` for a small variant."""
+    return ["train", *options(*sets), *more, "--out", "a"]
+
+
+TRAINING = Work(train(*SETS), "a/metrics.jsonl", run="a/spec.toml")
+WORKS = {
+    "training": TRAINING,
+    "saving": Work(train(*FEW), "a/metrics.jsonl", run="a/spec.toml"),
+    "training several seeds": Work(
+        train(*FEW, more=("--seeds", "2")), "a/seed-0/metrics.jsonl", run="a/seeds.toml"
+    ),
+    "making data": Work(
+        ["data", "make", "listops", "--rows", 4000, "--max-tokens", 60, "--out", "rows.tsv.gz"],
+        ".rows.tsv.gz.*",
+    ),
+    "downloading": Work(["data", "get", "listops", "--dir", "data", "--mirror", "{mirror}"], "data/*.part"),
+    "sweeping": Work(
+        ["sweep", "--plugin", PLUGIN, "letters.toml", "--out", "study"],
+        "study/trials/*/metrics.jsonl",
+        files={
+            "letters.toml": BASE.replace("steps = 4", "steps = 12\nsave_every = 1")
+            + '[sweep.space]\n"model.cell" = ["gated", "lstm"]\n'
+        },
+    ),
+    "reproducing": Work(
+        ["reproduce", "--plugin", PLUGIN, "letters.toml", "--seeds", 1, "--dir", "out"],
+        "out/laptop/*/*/*/metrics.jsonl",
+        files={"letters.toml": TABLE},
+        code=1,  # one of its rows cannot be trained
+    ),
+}
+
+
+def left_by(directory: Path) -> dict[str, object]:
+    """What each file has that must be the same, bit for bit, whether work was disturbed or not.
+
+    A file of ours that has its own name and is half-written raises an error.
+    """
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {str(path.relative_to(directory)): _lasting(path) for path in sorted(files)}
+
+
+_SAME_TEXT = ("spec.toml", "vocabulary.json", "results.json", "summary.json", "best.toml")
+_CHANGING = (
+    "seconds",
+    "retries",
+    "tokens_per_second",
+    "hours",
+    "cpu_hours",
+    "date",
+    "hardware",
+    "versions",
+    "commit",
+)
+
+
+def _lasting(path: Path) -> object:
+    if path.name.startswith("."):
+        return None
     if path.suffix == ".safetensors":
-        checkpoint.load(path)
-    elif path.suffix == ".json":
-        parse_json(path.read_text(encoding="utf-8"))
+        return _bits(checkpoint.load(path))
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes())
+    if path.suffix == ".tsv":
+        assert path.read_bytes() == ROWS
+        return None
+    if path.suffix not in (".json", ".toml", ".jsonl", ".csv", ".html"):
+        return None
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        parse_json(text)
     elif path.suffix == ".toml":
-        parse_toml(path.read_text(encoding="utf-8"))
+        parse_toml(text)
         assert is_whole(path) or path.name in ("sweep.toml", "letters.toml"), path
-    elif path.suffix == ".gz":
-        gzip.decompress(path.read_bytes())
     elif path.suffix == ".html":
-        assert path.read_text(encoding="utf-8").rstrip().endswith("</html>"), path
+        assert text.rstrip().endswith("</html>"), path
+    elif path.suffix == ".jsonl":
+        *lines, rest = text.split("\n")
+        rows = [_without_times(json.loads(line)) for line in lines]
+        return (rows if path.name == "metrics.jsonl" else sorted(map(repr, rows))), rest
+    elif path.suffix == ".csv":
+        return [_without_times(row) for row in csv.DictReader(text.splitlines())]
+    return text if path.name in _SAME_TEXT else None
 
 
-def run_result(run: Path) -> object:
-    """Spec, vocabulary, tensors, results and metrics of a run."""
-    texts = {name: (run / name).read_text() for name in ("spec.toml", "vocabulary.json", "results.json")}
-    return run_tensors(run), texts, metrics_of(run)
-
-
-def run_tensors(run: Path) -> object:
-    """Weights and checkpoints of a run."""
-    names = ("weights.safetensors", "checkpoints/last.safetensors", "checkpoints/best.safetensors")
-    return {name: _bits(checkpoint.load(run / name)) for name in names}
+def _without_times(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in _CHANGING}
 
 
 def _bits(tree: object) -> object:
     """A tree with the bytes of tensors in their place."""
-    import torch
-
     if isinstance(tree, torch.Tensor):
         return str(tree.dtype), tuple(tree.shape), tree.reshape(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(tree, dict):
         return {key: _bits(value) for key, value in tree.items() if key != "random"}
     return [_bits(each) for each in tree] if isinstance(tree, (list, tuple)) else repr(tree)
-
-
-class Training(Work):
-    """``crvnn train``."""
-
-    name = "training"
-    sets: tuple[str, ...] = SETS
-    more: tuple[str, ...] = ()
-    holds = "spec.toml"
-
-    def begin(self, directory):
-        return ["train", *options(*self.sets), *self.more, "--out", self.out]
-
-    def go_on(self, directory):
-        begun = (directory / self.out / self.holds).exists()
-        return ["train", "--plugin", PLUGIN, "--resume", self.out] if begun else self.begin(directory)
-
-    def result(self, directory):
-        return run_result(directory / self.out)
-
-
-class Saving(Training):
-    """``crvnn train``, which saves after every step."""
-
-    name, sets = "saving", FEW
-
-
-class Seeds(Training):
-    """``crvnn train --seeds``."""
-
-    name, sets, more, holds = "several seeds", FEW, ("--seeds", "2"), "seeds.toml"
-
-    def result(self, directory):
-        runs = [run_result(directory / self.out / f"seed-{seed}") for seed in (0, 1)]
-        return runs, (directory / self.out / "summary.json").read_text()
-
-
-class DataMaking(Work):
-    """``crvnn data make``."""
-
-    name, out = "making data", "rows.tsv.gz"
-
-    def begin(self, directory):
-        return ["data", "make", "listops", "--rows", 4000, "--max-tokens", 60, "--out", self.out]
-
-    def result(self, directory):
-        return (directory / self.out).read_bytes()
-
-
-class Downloading(Work):
-    """``crvnn data get`` from a mirror on this machine.
-
-    :param address: of the mirror, which serves ``ROWS``.
-    """
-
-    name, out = "downloading", "data"
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    def begin(self, directory):
-        return ["data", "get", "listops", "--dir", self.out, "--mirror", self.address]
-
-    def check_whole(self, directory):
-        super().check_whole(directory)
-        for path in (directory / self.out).glob("*.tsv"):
-            assert path.read_bytes() == ROWS, path
-
-    def result(self, directory):
-        return [path.read_bytes() for path in sorted((directory / self.out).glob("*.tsv"))]
-
-
-class Sweeping(Work):
-    """``crvnn sweep`` of two cells."""
-
-    name, out = "sweeping", "study"
-
-    def prepare(self, directory):
-        space = '[sweep.space]\n"model.cell" = ["gated", "lstm"]\n'
-        text = BASE.replace("steps = 4", "steps = 12\nsave_every = 1")
-        (directory / "letters.toml").write_text(text + space, encoding="utf-8")
-
-    def begin(self, directory):
-        return ["sweep", "--plugin", PLUGIN, "letters.toml", "--out", self.out]
-
-    def result(self, directory):
-        study = directory / self.out
-        with (study / "trials.csv").open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        changing = ("seconds", "retries")
-        table = [{key: value for key, value in row.items() if key not in changing} for row in rows]
-        runs = [run_result(study / "trials" / number) for number in ("0001", "0002")]
-        return table, runs, (study / "best.toml").read_text()
-
-
-class Reproducing(Work):
-    """``crvnn reproduce`` of a table with two rows that are trained, and one that cannot be."""
-
-    name, out, code = "reproducing", "out", 1
-
-    def prepare(self, directory):
-        (directory / "letters.toml").write_text(TABLE, encoding="utf-8")
-
-    def begin(self, directory):
-        return ["reproduce", "--plugin", PLUGIN, "letters.toml", "--seeds", 1, "--dir", self.out]
-
-    def result(self, directory):
-        out = directory / self.out
-        entries = [json.loads(line) for line in (out / "ledger.jsonl").read_text().splitlines()]
-        kept = ("experiment", "system", "fingerprint", "seed", "test", "figures", "steps", "best_step")
-        runs = {str(path.parent.relative_to(out)): run_result(path.parent) for path in out.rglob("spec.toml")}
-        return sorted(repr([entry.get(key) for key in kept]) for entry in entries), runs
 
 
 def until(condition, seconds=60.0):

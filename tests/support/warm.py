@@ -26,8 +26,8 @@ from typing import IO
 
 #: The environment variable with a directory whose packages the command finds besides those of the tests.
 PACKAGES = "CRVNN_TEST_PACKAGES"
-#: The environment variable with a fault that ``induced.py`` causes in the process of the command.
-FAULT = "CRVNN_TEST_FAULT"
+#: The environment variable with Python code that the process runs before the command.
+CODE = "CRVNN_TEST_CODE"
 
 _CLIENT = """#!{python} -IS
 import json, os, socket, sys
@@ -43,11 +43,8 @@ sys.exit(server.recv(1)[0])
 
 
 @contextlib.contextmanager
-def warm_command(*modules: str) -> Iterator[str]:
-    """A directory for PATH, in which the command is, while its server runs.
-
-    :param modules: to import beforehand, besides those that most commands use.
-    """
+def warm_command() -> Iterator[str]:
+    """A directory for PATH, in which the command is, while its server runs."""
     directory = tempfile.mkdtemp(prefix="crvnn")  # the address of a socket has to be short
     address, client = f"{directory}/socket", Path(directory, "bin", "crvnn")
     client.parent.mkdir()
@@ -55,7 +52,7 @@ def warm_command(*modules: str) -> Iterator[str]:
     client.chmod(0o755)
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     server = subprocess.Popen(
-        [sys.executable, __file__, address, *modules],
+        [sys.executable, __file__, address],
         env=environment,
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -73,14 +70,11 @@ def warm_command(*modules: str) -> Iterator[str]:
 class WarmProcess:
     """A command that was begun: its process number, and what it has printed.
 
-    :param fault: for ``induced.cause``.
+    :param code: Python that its process runs before the command.
     """
 
-    def __init__(
-        self, command: str, *args: object, cwd: Path, fault: dict[str, object] | None = None, **variables: str
-    ) -> None:
-        environment = os.environ | {FAULT: json.dumps(fault) if fault else ""} | variables
-        call = json.dumps([list(map(str, args)), str(cwd), environment]).encode()
+    def __init__(self, command: str, *args: object, cwd: Path, code: str = "") -> None:
+        call = json.dumps([list(map(str, args)), str(cwd), os.environ | {CODE: code}]).encode()
         self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(f"{Path(command).parent}/socket")
@@ -131,15 +125,12 @@ def _content(file: IO[bytes]) -> str:
     return os.pread(file.fileno(), 1 << 20, 0).decode()
 
 
-def _serve(address: str, *modules: str) -> None:
+def _serve(address: str) -> None:
     from click.testing import CliRunner
 
     from crvnn_core.cli import main
 
     assert CliRunner().invoke(main, ["assemble"]).exit_code == 0  # imports torch and what most commands use
-    for module in modules:
-        with contextlib.suppress(ImportError):  # of an extra that is not installed
-            importlib.import_module(module)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
@@ -177,10 +168,7 @@ def _answer(caller: socket.socket) -> None:
         if packages := os.environ.pop(PACKAGES, ""):
             site.addsitedir(packages)
             importlib.invalidate_caches()
-        if fault := os.environ.pop(FAULT, ""):
-            from induced import cause
-
-            cause(**json.loads(fault))
+        exec(os.environ.pop(CODE, ""), {})
         os._exit(_run())
     caller.sendall(pid.to_bytes(4, "big"))
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -210,4 +198,4 @@ def _run() -> int:
 
 
 if __name__ == "__main__":
-    _serve(*sys.argv[1:])
+    _serve(sys.argv[1])

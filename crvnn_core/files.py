@@ -122,78 +122,47 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A reader sees the old file or the new one, never a part. On an error the old file is left untouched. A symbolic link
     stays one: the file that it points to is replaced. A new file has the permissions that the umask leaves, and one
-    that is replaced keeps its own. Temporary files for the same ``path`` whose process was killed are removed. What is
-    no regular file (a directory, a device, a stream) is refused.
+    that is replaced keeps its own. Temporary files for the same ``path`` whose process was killed are removed.
     """
-    created: list[Path] = []  # known before it is made, so that a signal at any moment leaves nothing behind
-    lock = old = None
+    kept = ""
     try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():  # a directory, or /dev/null, which is not to be replaced
+            raise CrvnnError(f"{path} cannot be written: it is no regular file")
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        kept = "; the file is unchanged" if mode is not None else ""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_orphans(target)
+        temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}")  # of at most 255 bytes
         try:
-            target = path.resolve()
-            target.parent.mkdir(parents=True, exist_ok=True)
-            old = target.stat() if target.exists() else None
-            if old is not None and not stat.S_ISREG(old.st_mode):
-                raise CrvnnError(f"{path} cannot be written: it is no regular file")
-            _remove_orphans(target)
-            temporary, lock = _created(target, created)
-        # RuntimeError: links in a circle; ValueError: NUL.
-        except (OSError, RuntimeError, ValueError) as error:
-            raise CrvnnError(f"{path} cannot be written: {error}") from error
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        if old is not None:
-            temporary.chmod(stat.S_IMODE(old.st_mode))
-        temporary.replace(target)
+            with temporary.open("xb") as lock:  # held until the process ends, however it does
+                _locked(lock)
+                yield temporary
+                with temporary.open("rb+") as file:
+                    os.fsync(file.fileno())
+                if mode is not None:
+                    temporary.chmod(mode)
+                temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
-        kept = "; the file is unchanged" if old is not None else ""
         raise CrvnnError(f"{path} cannot be written: {error}{kept}") from error
-    finally:
-        for each in created:
-            each.unlink(missing_ok=True)
-        if lock is not None:
-            os.close(lock)
-
-
-def _created(target: Path, created: list[Path]) -> tuple[Path, int | None]:
-    """A new empty file beside ``target``, with the permissions that the umask leaves, and its lock.
-
-    The lock is the open file. It lasts no longer than this process, so a file without one is an orphan.
-
-    :param created: the path is appended to it before there is such a file.
-    """
-    while True:
-        path = target.with_name(
-            f".{target.name[:200]}.{secrets.token_hex(4)}"
-        )  # a name has at most 255 bytes
-        created.append(path)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        if not _locked(file, wait=True):
-            os.close(file)
-            return path, None
-        if path.exists():
-            return path, file
-        os.close(file)  # another process took it for an orphan before it was locked
 
 
 def _remove_orphans(target: Path) -> None:
-    """Remove temporary files for ``target`` that killed processes have left."""
+    """Remove temporary files for ``target`` that killed processes have left: nobody holds their locks."""
     for path in target.parent.glob(f".{glob.escape(target.name[:200])}.{'[0-9a-f]' * 8}"):
-        with contextlib.suppress(OSError):  # another process was quicker, or it is another user's
-            file = os.open(path, os.O_WRONLY)
-            try:
-                if _locked(file):
-                    path.unlink(missing_ok=True)
-            finally:
-                os.close(file)
+        with contextlib.suppress(OSError), path.open("rb+") as file:  # another process may have been quicker
+            if _locked(file):
+                path.unlink()
 
 
-def _locked(file: int, *, wait: bool = False) -> bool:
+def _locked(file: IO[bytes]) -> bool:
     """Lock an open file; false if another process has, or where there are no such locks (Windows, some networks)."""
     try:
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (ImportError, OSError):
         return False
     return True

@@ -141,29 +141,8 @@ def test_what_a_killed_process_has_left_is_removed_and_nothing_else(tmp_path):
     assert set(tmp_path.iterdir()) == {path, other, mine}
 
 
-def test_a_signal_while_the_temporary_file_is_made_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(*args):
-        os.close(opened(*args))
-        raise KeyboardInterrupt
-
-    opened = os.open
-    monkeypatch.setattr(os, "open", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(tmp_path / "a.txt", "text")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("missing", ["module", "lock"])
-def test_where_files_cannot_be_locked_nothing_is_taken_for_an_orphan(missing, tmp_path, monkeypatch):
-    import fcntl
-
-    def refuse(*args):
-        raise OSError(errno.ENOLCK, "no locks")
-
-    if missing == "lock":
-        monkeypatch.setattr(fcntl, "flock", refuse)
-    else:
-        monkeypatch.setitem(sys.modules, "fcntl", None)
+def test_where_files_cannot_be_locked_nothing_is_taken_for_an_orphan(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
     path, left = tmp_path / "a.txt", tmp_path / ".a.txt.0123abcd"
     left.write_text("half")
     write_atomically(path, "whole")
@@ -198,21 +177,11 @@ def test_a_link_stays_a_link_and_the_file_behind_it_is_replaced(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["link", "there", "x"]
 
 
-def test_links_in_a_circle_are_a_clear_error(tmp_path):
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    with pytest.raises(CrvnnError, match=r"a cannot be written"):
-        write_atomically(tmp_path / "a", "new")
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(os.devnull, path)])
-def test_what_is_no_regular_file_is_refused_and_stays(make, tmp_path):
+def test_a_device_is_refused_and_stays(tmp_path):
     path = tmp_path / "x"
-    make(path)
-    before = path.lstat()
+    path.symlink_to(os.devnull)
     with pytest.raises(CrvnnError, match=r"x cannot be written: it is no regular file"):
         write_atomically(path, "new")
-    assert path.lstat().st_mode == before.st_mode
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -52,7 +52,7 @@ class Range:
 
     def __contains__(self, value: float) -> bool:
         return (
-            math.isfinite(value)
+            -math.inf < value < math.inf
             and (self.gt is None or value > self.gt)
             and (self.ge is None or value >= self.ge)
             and (self.lt is None or value < self.lt)
@@ -71,7 +71,7 @@ class Range:
         :param name: of the parameter, for the message.
         """
         if value not in self:
-            limits = str(self) if math.isfinite(value) else "finite"
+            limits = str(self) if -math.inf < value < math.inf else "finite"
             raise ValueError(f"{name} must be {limits}, not {value}".strip())
 
     def __call__(self, instance: object, attribute: object, value: float) -> None:

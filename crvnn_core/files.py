@@ -27,8 +27,6 @@ UNSUPPORTED = (NotImplementedError, RuntimeError)  # of zipfile: unknown methods
 
 #: The most bytes of a line, so that a small compressed file cannot fill the memory with one.
 LONGEST_LINE = 1 << 25
-#: Files expand to at most this many bytes, or to a hundred times their size if that is more; texts do to ten times.
-HARMLESS, MOST_EXPANSION = 1 << 30, 100
 
 
 @contextlib.contextmanager
@@ -54,7 +52,7 @@ def open_text(path: Path, newline: str | None = None) -> Iterator[IO[str]]:
 
 
 class _Bounded(io.RawIOBase):
-    """The bytes of a file, with an error if a line has too many, or if the file expands too much.
+    """The bytes of a file, with an error if a line has too many.
 
     :param newline: as for ``open``; it says where lines end.
     """
@@ -62,9 +60,7 @@ class _Bounded(io.RawIOBase):
     def __init__(self, source: IO[bytes], path: Path, newline: str | None) -> None:
         self._source, self._path = source, path
         self._ends = (b"\n",) if newline == "\n" else (b"\n", b"\r")
-        self._line = self._total = 0  # bytes
-        packed = path.suffix in (".gz", ".zip")
-        self._most = max(HARMLESS, MOST_EXPANSION * path.stat().st_size) if packed else None
+        self._line = 0  # bytes
 
     def readable(self) -> bool:
         return True
@@ -75,24 +71,16 @@ class _Bounded(io.RawIOBase):
         except UNSUPPORTED as error:
             raise zipfile.BadZipFile(str(error)) from None
         buffer[: len(data)] = data
-        self._total += len(data)
         end = max(data.rfind(each) for each in self._ends)
         self._line = self._line + len(data) if end < 0 else len(data) - end - 1
         if self._line > LONGEST_LINE:
             raise CrvnnError(
                 f"{self._path}: a line is longer than {LONGEST_LINE // 2**20} MiB; is this a text with a row a line?"
             )
-        if self._most is not None and self._total > self._most:
-            raise CrvnnError(
-                f"{self._path} is refused: it expands to more than {MOST_EXPANSION} times its size. "
-                "If it is what you want, decompress it yourself."
-            )
         return len(data)
 
 
 def _binary(path: Path, stack: contextlib.ExitStack) -> IO[bytes]:
-    if "\0" in str(path):
-        raise CrvnnError(f"{str(path)!r:.200}: the path of a file has no NUL character")
     if path.suffix == ".gz":
         return cast("IO[bytes]", stack.enter_context(gzip.open(path, "rb")))
     if path.suffix == ".zip":

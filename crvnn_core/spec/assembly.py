@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from attrs import evolve, field, frozen
 from torch import nn
-from torch.nn import Parameter
 
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, Problem, SpecError, nearest, raised_at
 from crvnn_core.host.catalog import Catalog, Offer
@@ -43,7 +42,16 @@ class Assembly:
 
     def objective(self) -> Objective:
         """The objective that the spec names, for this task; an error if this model cannot be trained with it."""
-        return _objective(self.spec, self.catalog, self.task, self.model)
+        part = self.spec.training.objective
+        objective: Objective = build_part(
+            self.catalog, "objective", part, task=self.task, seed=self.spec.seed
+        )
+        try:
+            objective.expect(self.model)
+        except CrvnnError as error:
+            title = str(self.catalog.find("objective", part.name))
+            raise SpecError([part.problem(title, str(error))]) from error
+        return objective
 
     def optimizer(self) -> torch.optim.Optimizer:
         """A new optimizer, as the spec says, over the model's trainable parameters.
@@ -51,7 +59,10 @@ class Assembly:
         Call it once the model is on its device and has the weights that training starts from: some optimizers
         copy the weights when they are built.
         """
-        return _optimizer(self.spec, self.catalog, _trainable(self.model))
+        trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        part = self.spec.training.optimizer
+        optimizer: torch.optim.Optimizer = build_part(self.catalog, "optimizer", part, params=trainable)
+        return optimizer
 
     @property
     def packages(self) -> list[str]:
@@ -138,59 +149,21 @@ def _assemble(
     }
     encoder = None if problems else build("encoder", spec.model.encoder, width=width, **parts)
     model = None if encoder is None else _model(spec, task, embedding, encoder, saved, offers)
-    observers: list[Observer] = []
-    if saved is None:  # a saved model is not trained
-        problems += freeze_untrained(spec, model)
-        problems += _optimizer_problems(spec, catalog, model)
-        problems += _objective_problems(spec, catalog, task, model)
-        observers = [build("observer", part) for part in spec.training.observers]
-    if model is None or problems:
-        raise SpecError(problems)
-    return Assembly(spec, task, model, observers, offers, catalog, tuple(embedding.notes))
-
-
-def _trainable(model: Model) -> list[Parameter]:
-    return [parameter for parameter in model.parameters() if parameter.requires_grad]
-
-
-def _optimizer(spec: RunSpec, catalog: Catalog, params: Sequence[Parameter]) -> torch.optim.Optimizer:
-    optimizer: torch.optim.Optimizer = build_part(
-        catalog, "optimizer", spec.training.optimizer, params=params
-    )
-    return optimizer
-
-
-def _objective(spec: RunSpec, catalog: Catalog, task: Task, model: Model) -> Objective:
-    part = spec.training.objective
-    objective: Objective = build_part(catalog, "objective", part, task=task, seed=spec.seed)
-    try:
-        objective.expect(model)
-    except CrvnnError as error:
-        title = str(catalog.find("objective", part.name))
-        raise SpecError([part.problem(title, str(error))]) from error
-    return objective
-
-
-def _objective_problems(
-    spec: RunSpec, catalog: Catalog, task: Task | None, model: Model | None
-) -> Sequence[Problem]:
-    """The objective's objections to its settings and to the model; none while these have problems of their own."""
+    trained = spec.training.observers if saved is None else ()
+    observers = [build("observer", part) for part in trained]
     if task is None or model is None:
-        return ()
-    try:
-        _objective(spec, catalog, task, model)
-    except SpecError as error:
-        return error.problems
-    return ()
-
-
-def _optimizer_problems(spec: RunSpec, catalog: Catalog, model: Model | None) -> Sequence[Problem]:
-    """The optimizer's objections to its settings; the one that trains is built when the model is on its device."""
-    try:
-        _optimizer(spec, catalog, _trainable(model) if model is not None else [Parameter(torch.zeros(2, 2))])
-    except SpecError as error:
-        return error.problems
-    return ()
+        raise SpecError(problems)
+    assembly = Assembly(spec, task, model, observers, offers, catalog, tuple(embedding.notes))
+    if saved is None:
+        problems += freeze_untrained(spec, model)
+        for expected in (assembly.optimizer, assembly.objective):  # built again when training begins
+            try:
+                expected()
+            except SpecError as error:
+                problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return assembly
 
 
 def _model(
@@ -291,10 +264,10 @@ def build_part(catalog: Catalog, slot: str, part: PartSpec, **available: Any) ->
     return built
 
 
-def freeze_untrained(spec: RunSpec, model: nn.Module | None) -> list[Problem]:
+def freeze_untrained(spec: RunSpec, model: nn.Module) -> list[Problem]:
     """Freeze all weights but those that ``training.trained`` names; a problem if it names none."""
     name = spec.training.trained
-    if not name or model is None:
+    if not name:
         return []
     parameters = dict(model.named_parameters())
     chosen = [own for own in parameters if f"{own}.".startswith(f"{name}.")]

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from crvnn_core.documents import DEEPEST, parse_toml, read_toml_text
+from crvnn_core.documents import parse_toml
 from crvnn_core.errors import FAILURES, Origin, Path_, Problem, SpecError
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.component import Preset
@@ -89,19 +89,15 @@ def read_toml(
         raise SpecError(
             [place.problem((), "this file extends itself, by way of " + ", ".join(map(str, seen)))]
         )
-    if len(seen) > DEEPEST:
-        raise SpecError([place.problem((), f"more than {DEEPEST} files extend one another")])
+    source = ""
     try:
-        source = read_toml_text(path)
+        source = path.read_text(encoding="utf-8-sig")
+        data = parse_toml(source)
     except IsADirectoryError:
         raise SpecError([place.problem((), "this is a directory; a spec is a TOML file")]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError([place.problem((), f"the file cannot be read: {error}")]) from None
-    try:
-        data = parse_toml(source)
     except tomllib.TOMLDecodeError as error:
         raise SpecError([_unreadable(place, source, error)]) from None
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise SpecError([place.problem((), f"the file cannot be read: {error}")]) from None
     place = Origin(
         str(path),
@@ -168,7 +164,7 @@ def override(text: str) -> tuple[dict[str, Any], Origin]:
     """``key.path=value`` of the command line as a layer. The value is TOML, or else taken as a string."""
     origin = Origin(f"--set {text}", directory=Path(), every_stage=True)
     key, equals, value = text.partition("=")
-    if not equals or not all(part.strip() for part in key.split(".")) or key.count(".") > DEEPEST:
+    if not equals or not all(part.strip() for part in key.split(".")):
         raise SpecError(
             [origin.problem((), "write it as key=value, for example --set model.cell.hidden=256")]
         )

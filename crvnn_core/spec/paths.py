@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import warnings
@@ -24,9 +23,11 @@ def find_spec(given: Path | str, named: NamedFiles, beside: Path = Path(), asked
     :param asked: where it was asked for, for messages.
     """
     path, name = beside / given, str(given)
-    if why := _impossible(path):
-        raise SpecError([Origin(f"{asked}{str(path)!r:.200}").problem((), why)])
-    if path.is_file():
+    try:
+        found = path.is_file()
+    except OSError as error:  # such as a path that is too long
+        raise SpecError([Origin(f"{asked}{path!s:.200}").problem((), str(error.strerror))]) from None
+    if found:
         if name in named:
             message = (
                 f"{path} is a file, and '{name}' is a spec of an installed package too; the file is used"
@@ -38,17 +39,6 @@ def find_spec(given: Path | str, named: NamedFiles, beside: Path = Path(), asked
     if not path.exists():
         raise SpecError([Origin(f"{asked}{path}").problem((), *_absent(path, name, named))])
     return path
-
-
-def _impossible(path: Path) -> str:
-    """Why no file can have this path; empty if one can."""
-    try:
-        os.lstat(path)
-    except ValueError:
-        return "the path of a file has no NUL character"
-    except OSError as error:
-        return "the path is too long" if error.errno == errno.ENAMETOOLONG else ""
-    return ""
 
 
 def _absent(path: Path, name: str, named: NamedFiles) -> tuple[str, str]:
@@ -103,8 +93,6 @@ def absolute(value: Any, origin: Origin) -> Any:
         return type(value)(absolute(each, origin) for each in value)
     if origin.directory is None or not value or not isinstance(value, (str, PurePath)) or "://" in str(value):
         return value
-    if why := _impossible(Path(value)):
-        raise ValueError(why)
     try:
         path = Path(value).expanduser()
     except RuntimeError as error:  # nobody is called so

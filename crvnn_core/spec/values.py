@@ -77,7 +77,10 @@ def check_value(value: Any, annotation: Any) -> Any:
     if isinstance(value, bool) and annotation in (int, float):
         raise wrong
     if annotation is float and isinstance(value, int):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise wrong from None
     if not isinstance(value, annotation):
         raise wrong
     return value

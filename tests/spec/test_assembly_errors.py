@@ -144,20 +144,6 @@ def refusing(params: object, speed: float = 1.0) -> None:
     raise ValueError(f"speed must be low, not {speed}")
 
 
-def test_what_an_optimizer_refuses_is_reported_beside_the_other_problems():
-    catalog = with_components(**EVEN, optimizer=[Component("fast", refusing)])
-    sets = [
-        "model.cell=even",
-        "model.cell.parts=3",
-        "training.optimizer=fast",
-        "training.optimizer.speed=9.0",
-    ]
-    with pytest.raises(SpecError) as caught:
-        assemble(read_spec(catalog, sets=sets), catalog)
-    assert ["cell 'even'" in str(caught.value), "optimizer 'fast'" in str(caught.value)] == [True, True]
-    assert len(caught.value.problems) == 2
-
-
 def test_an_objective_that_does_not_fit_the_encoder_is_reported_beside_the_other_problems():
     catalog = with_components(optimizer=[Component("fast", refusing)])
     sets = [

@@ -77,7 +77,7 @@ def train_command(
     # Before torch is imported: its C++ warnings are one for each process of DDP, and stack traces when one is lost.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from crvnn_core.spec import read_spec
-    from crvnn_core.training.seeds import new_directory, resume_training, train_seeds
+    from crvnn_core.training.seeds import new_directory, resume_training, specs_of_seeds, train_all
 
     tasks: list[Task] = []
 
@@ -97,7 +97,7 @@ def train_command(
         read = read_spec(session.catalog, spec, preset=preset, parts=named, sets=sets)
         chosen = out or new_directory(spec.stem if spec else read.task.name)
         with _saying_how_to_resume(chosen):
-            found = train_seeds(read, chosen, seeds=seeds, catalog=session.catalog, starting=announce)
+            found = train_all(specs_of_seeds(read, seeds), chosen, session.catalog, announce)
     if not found.first_process:
         return
     if as_json:

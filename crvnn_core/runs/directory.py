@@ -83,11 +83,6 @@ class RunDirectory:
         return self.path / "checkpoints" / "last.safetensors"
 
     @property
-    def best(self) -> Path:
-        """The checkpoint that scored best on the development split."""
-        return self.path / "checkpoints" / "best.safetensors"
-
-    @property
     def results(self) -> Path:
         """The scores of the best weights on every split except the training split."""
         return self.path / "results.json"
@@ -133,7 +128,7 @@ class RunDirectory:
     def _temporaries(self) -> list[Path]:
         """Files that were being written when a process was killed."""
         written = [self.spec, self.seeds, self.summary, self.vocabulary, self.environment, self.metrics]
-        written += [self.weights, self.results, self.last, self.best]
+        written += [self.weights, self.results, self.last]
         found = [each for path in written for each in path.parent.glob(f".{path.name}.*")]
         return [*found, *self.plugins.glob(".*.py.*")]
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
-import shutil
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,12 +24,9 @@ def save(path: Path, tree: Mapping[str, Any]) -> None:
     tensors: dict[str, Tensor] = {}
     structure = json.dumps(_pack(tree, "", tensors))
     metadata = {_STRUCTURE: structure, _CHECKSUM: _checksum(tensors, structure)}
-    with replacing(path) as temporary:
-        try:  # not save_file: it writes a temporary file of its own, which a kill leaves, and ignores the umask
-            with temporary.open("wb") as file:
-                file.writelines(_in_order(safetensors.save(tensors, metadata)))
-        except OSError as error:
-            raise OSError(f"{error}{_lack_of_room(path, tensors)}") from error
+    # Not save_file: it writes a temporary file of its own, which a kill leaves, and ignores the umask.
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.writelines(_in_order(safetensors.save(tensors, metadata)))
 
 
 def _in_order(content: bytes) -> tuple[bytes | memoryview, ...]:
@@ -42,17 +37,6 @@ def _in_order(content: bytes) -> tuple[bytes | memoryview, ...]:
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)  # tensors are aligned
     return len(text).to_bytes(8, "little"), text, memoryview(content)[end:]
-
-
-def _lack_of_room(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """How much room a file needs beside the one that it replaces, if there is less; else nothing."""
-    needed = sum(tensor.nbytes for tensor in tensors.values())
-    free = shutil.disk_usage(path.parent).free
-    return (
-        f" ({needed:,} bytes are needed while the old file is there, {free:,} are free)"
-        if free < needed
-        else ""
-    )
 
 
 def load(path: Path, *, shapes_only: bool = False) -> dict[str, Any]:
@@ -133,28 +117,3 @@ def _unpack(packed: Any, tensors: Mapping[str, Tensor]) -> Any:
         raise ValueError(f"unknown kind {kind:.40}")
     items = [_unpack(item, tensors) for item in content]
     return tuple(items) if kind == "tuple" else items
-
-
-def random_states() -> dict[str, Any]:
-    """The state of every generator of random numbers in this process."""
-    import numpy as np
-
-    kind, keys, *rest = cast("tuple[Any, ...]", np.random.get_state())
-    return {
-        "python": random.getstate(),
-        "numpy": (kind, torch.from_numpy(keys.astype("int64")), *rest),
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
-
-
-def restore_random_states(states: Mapping[str, Any]) -> None:
-    """Put the generators back to where they were; those of devices that are not here are left out."""
-    import numpy as np
-
-    random.setstate(states["python"])
-    kind, keys, *rest = states["numpy"]
-    np.random.set_state((kind, keys.numpy().astype("uint32"), *rest))
-    torch.set_rng_state(states["torch"])
-    if torch.cuda.is_available() and len(states["cuda"]) == torch.cuda.device_count():
-        torch.cuda.set_rng_state_all(states["cuda"])

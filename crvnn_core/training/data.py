@@ -7,12 +7,16 @@ import operator
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import torch
 
 from crvnn_core.errors import InputError, UnknownNameError, nearest
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.model.batch import Batch, Vocabulary, collate
+
+if TYPE_CHECKING:
+    from crvnn_core.spec.assembly import Assembly
 
 
 def batches(
@@ -164,3 +168,46 @@ def free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+#: Rows below which a development split is too small to choose weights by: one row is five points of accuracy.
+FEWEST_ROWS = 20
+
+
+def development_split(task: Task) -> str:
+    """The name of a task's development split; empty if it has none."""
+    return task.development if task.development in task.splits[1:] else ""
+
+
+def data_notes(task: Task, epoch: Sequence[Sequence[Example]], batch: int) -> Iterator[str]:
+    """What a user should know about small data: no development split or one of a few rows, one step an epoch.
+
+    :param epoch: the batches of the current epoch.
+    :param batch: the spec's size of them.
+    """
+    if len(epoch) == 1 and 1 < len(epoch[0]) < batch:
+        yield (
+            f"an epoch has {len(epoch[0])} rows, which are one step (training.batch={batch}); "
+            "a smaller batch takes more steps"
+        )
+    split = development_split(task)
+    if not split:
+        yield "there is no development split: the last weights are kept, and nothing stops early"
+        return
+    rows = len(list(islice(split_examples(task, split, 0), FEWEST_ROWS)))
+    if rows < FEWEST_ROWS:
+        advice = task.development_advice or "give it more rows"
+        yield (
+            f"the development split has {rows} row{'s' * (rows != 1)}, too few to choose the best weights by "
+            f"(one of them is {100 / max(rows, 1):.0f} points of accuracy): {advice}"
+        )
+
+
+def check_splits(stages: Sequence[Assembly], evaluated: Sequence[str]) -> None:
+    """Look for the data of all stages and of the splits to evaluate at the end: what is missing is an error now."""
+    later = [(stage.task, stage.task.splits[0]) for stage in stages[1:]]
+    development = [(stage.task, development_split(stage.task)) for stage in stages]
+    last = [(stages[-1].task, name) for name in evaluated]
+    for task, split in dict.fromkeys([*later, *development, *last]):
+        if split:
+            next(split_examples(task, split, 0), None)

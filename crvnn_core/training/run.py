@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from attrs import asdict, frozen
-from torch import Tensor
+from torch import Tensor, nn
 
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import FAILURES, CrvnnError
@@ -23,7 +23,7 @@ from crvnn_core.runs.results import Result, Results, Score
 from crvnn_core.spec import spec_dict, write_spec
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training import checkpoint
-from crvnn_core.training.stages import check_ended_stages, fitted_weights
+from crvnn_core.training.stages import check_ended_stages
 
 
 @frozen
@@ -123,33 +123,26 @@ def threads_of(run: RunDirectory) -> int:
     return found if isinstance(found, int) and 0 < found <= (os.cpu_count() or 1) else 0
 
 
+def fitted_weights(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """The weights of one stage for the model of another.
+
+    Parameters are the same in all stages. Buffers need not be: those that the weights lack are the model's own.
+    """
+    return {
+        name: weights[name] if name in weights and weights[name].shape == own.shape else own
+        for name, own in model.state_dict().items()
+    }
+
+
 def save_weights(run: RunDirectory, weights: Mapping[str, Tensor]) -> None:
     """Save the best weights of a run, with what they belong to: its vocabulary and its settings of the model."""
     checkpoint.save(run.weights, {"model": weights, "identity": run.identity()})
 
 
-def best_weights(run: RunDirectory, model: Model, note: Callable[[str], None]) -> dict[str, Tensor]:
-    """The best weights of a run, from its best checkpoint if their own file is gone.
-
-    :param model: that of the last stage, which the weights are for.
-    :param note: told when the file is written anew.
-    """
-    if not run.weights.exists():
-        checkpoint_name = run.best.relative_to(run.path)
-        if not run.best.exists():
-            raise CrvnnError(
-                f"{run.path}: {run.weights.name} and {checkpoint_name} are gone, and with them the best weights. Put "
-                "one of them back and resume."
-            )
-        save_weights(run, fitted_weights(checkpoint.load(run.best)["model"], model))
-        note(f"{run.weights.name} was gone; it is written anew from {checkpoint_name}")
-    return dict(saved_weights(run.weights))
-
-
 def save_checkpoint(run: RunDirectory, state: Mapping[str, Any], best: Mapping[str, Tensor] | None) -> None:
-    """Save the training state as the last checkpoint; if it has the best weights, these and the best checkpoint too.
+    """Save the training state, after the weights if they are the best so far.
 
-    The last checkpoint is written last: a run that is killed before then repeats the step and saves the best again.
+    A run that is killed in between repeats the step and saves the weights again.
     """
     if not run.spec.exists():
         raise CrvnnError(
@@ -157,7 +150,6 @@ def save_checkpoint(run: RunDirectory, state: Mapping[str, Any], best: Mapping[s
         )
     if best is not None:
         save_weights(run, best)
-        checkpoint.save(run.best, state)
     checkpoint.save(run.last, state)
 
 
@@ -175,10 +167,9 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
             f"{run.path}: the data has other tokens or classes than when this run was started; "
             "put the old data back, or start a new run"
         )
-    found = next((path for path in (run.last, run.best) if path.exists()), None)
-    if found is None and run.results.exists():  # it is finished: do not overwrite it
+    if not run.last.exists() and run.results.exists():  # it is finished: do not overwrite it
         raise CrvnnError(f"{run.missing(run.last)}; without it this run cannot be resumed")
-    state = checkpoint.load(found) if found is not None else {}
+    state = checkpoint.load(run.last) if run.last.exists() else {}
     before, now = read_toml(run.spec), spec_dict(assembly.spec)
     if before != now:
         check_ended_stages(before, now, state["position"].get("stage", 0) if state else 0)
@@ -224,9 +215,9 @@ def _misfit(path: Path, problems: list[str]) -> str:
     return f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems)
 
 
-def saved_weights(path: Path) -> Mapping[str, Tensor]:
+def saved_weights(path: Path) -> dict[str, Tensor]:
     """The weights in a file of ours."""
-    return _saved(path)[0]
+    return dict(_saved(path)[0])
 
 
 def expect_fit(build: Callable[[], Model], run: RunDirectory) -> None:

@@ -22,8 +22,7 @@ from crvnn_core.runs.spec_file import flatten
 from crvnn_core.spec import RunSpec, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
-from crvnn_core.training.processes.devices import Fabric, launched
-from crvnn_core.training.processes.heartbeats import heartbeats
+from crvnn_core.training.processes.devices import launched, noticing_lost_processes
 from crvnn_core.training.run import Outcome, threads_of
 from crvnn_core.training.trainer import train
 
@@ -95,29 +94,8 @@ def train_seeds(
     :param catalog: the components to build from; by default those of all installed plug-ins.
     :param starting: is called before each run.
     """
-    fabric = launched(spec.training)  # first: from here on there may be several processes
-    directory = Path(fabric.broadcast(str(out)))
     catalog = catalog or read_catalog(create_plugin_manager())
-    if seeds is None:
-        with heartbeats(fabric, directory):
-            assembly = assemble(spec, catalog)
-            if starting is not None and fabric.is_global_zero:
-                starting(directory, assembly, False)
-            outcome = train(assembly, directory, fabric=fabric)
-        return RunOutcomes(directory, {directory: outcome}, bool(fabric.is_global_zero))
-    numbers = range(spec.seed, spec.seed + seeds)
-    specs = {seed_directory(directory, seed): evolve(spec, seed=seed) for seed in numbers}
-    group = RunDirectory(directory)
-    locked = group.lock(create=True) if fabric.is_global_zero else contextlib.nullcontext()
-    with heartbeats(fabric, directory), locked:
-        if fabric.is_global_zero:
-            if group.spec.exists() or group.seeds.exists() or seed_directories(directory):
-                raise CrvnnError(f"{directory} holds a run already; choose another --out, or --resume it")
-            write_spec(spec, group.seeds, [seeds_note(seeds)])
-            for run in specs:
-                run.mkdir(parents=True, exist_ok=True)
-        fabric.barrier()
-        return _train_all(fabric, directory, specs, catalog, starting)
+    return train_all(specs_of_seeds(spec, seeds), Path(out), catalog, starting)
 
 
 def resume_training(
@@ -136,24 +114,18 @@ def resume_training(
     :param starting: is called before each run.
     """
     _check_changes(sets)
-    directory = Path(directory)
     catalog = catalog or read_catalog(create_plugin_manager())
-    specs = {}
-    group = RunDirectory(directory)
-    seeds = planned_seeds(group)
-    for seed, path in ({seed: seed_directory(directory, seed) for seed in seeds} or {0: directory}).items():
-        run = RunDirectory(path)
-        if run.spec.exists() or path == directory:
+    group = RunDirectory(Path(directory))
+    specs: dict[int | None, RunSpec] = {}
+    for seed in planned_seeds(group) or [None]:
+        run = RunDirectory(_member(group.path, seed))
+        if run.spec.exists() or seed is None:
             run.check_spec()
             with naming_missing_files(run, catalog):
-                specs[path] = read_spec(catalog, run.spec, sets=sets)
+                specs[seed] = read_spec(catalog, run.spec, sets=sets)
         else:  # training was stopped before this seed
-            specs[path] = read_spec(catalog, group.seeds, sets=[*sets, f"seed={seed}"])
-    first = next(iter(specs))
-    fabric = launched(specs[first].training, threads_of(RunDirectory(first)))
-    locked = group.lock() if seeds and fabric.is_global_zero else contextlib.nullcontext()
-    with heartbeats(fabric, directory), locked:
-        return _train_all(fabric, directory, specs, catalog, starting, resume=True)
+            specs[seed] = read_spec(catalog, group.seeds, sets=[*sets, f"seed={seed}"])
+    return train_all(specs, group.path, catalog, starting, resume=True)
 
 
 def new_directory(name: str, parent: Path = Path("runs")) -> Path:
@@ -162,31 +134,62 @@ def new_directory(name: str, parent: Path = Path("runs")) -> Path:
     return next(path for path in numbered if not path.exists())
 
 
-def _train_all(
-    fabric: Fabric,
-    directory: Path,
-    specs: Mapping[Path, RunSpec],
+def specs_of_seeds(spec: RunSpec, seeds: int | None) -> dict[int | None, RunSpec]:
+    """The spec of each seed, from its own upwards; of a run that is no group of seeds, the spec itself for ``None``."""
+    if seeds is None:
+        return {None: spec}
+    return {seed: evolve(spec, seed=seed) for seed in range(spec.seed, spec.seed + seeds)}
+
+
+def train_all(
+    specs: Mapping[int | None, RunSpec],
+    out: Path,
     catalog: Catalog,
-    starting: Starting | None,
+    starting: Starting | None = None,
     *,
     resume: bool = False,
 ) -> RunOutcomes:
-    """Train one run after another, until one is interrupted, and write the summary of several."""
-    outcomes: dict[Path, Outcome] = {}
-    for path, spec in specs.items():
-        # As the first process finds it: the others may come when it has already begun this run.
-        resumed = fabric.broadcast(resume and RunDirectory(path).spec.exists())
-        assembly = assemble(spec, catalog)
-        if starting is not None and fabric.is_global_zero:
-            starting(path, assembly, resumed)
-        outcomes[path] = train(assembly, path, resume=resumed, fabric=fabric)
-        if not outcomes[path].finished:
-            break
-    found = RunOutcomes(directory, outcomes, bool(fabric.is_global_zero))
-    if found.summary is not None and found.first_process:
-        group = RunDirectory(directory)
-        group.write_json(group.summary, found.summary)
+    """Train one run after another, until one is interrupted, and write the summary of several.
+
+    :param specs: by seed, whose run is in a subdirectory of ``out``; a run for ``None`` is in ``out`` itself.
+    """
+    first = next(iter(specs))
+    threads = threads_of(RunDirectory(_member(out, first))) if resume else 0
+    fabric = launched(specs[first].training, threads)  # from here on there may be several processes
+    group = RunDirectory(Path(fabric.broadcast(str(out))))
+    alone, outcomes = first is None, {}
+    locked = contextlib.nullcontext() if alone or not fabric.is_global_zero else group.lock(create=not resume)
+    with noticing_lost_processes(fabric, group.path), locked:
+        if fabric.is_global_zero and not (alone or resume):
+            _create_group(group, specs)
+        fabric.barrier()
+        for seed, spec in specs.items():
+            path = _member(group.path, seed)
+            # As the first process finds it: the others may come when it has already begun this run.
+            resumed = fabric.broadcast(resume and RunDirectory(path).spec.exists())
+            assembly = assemble(spec, catalog)
+            if starting is not None and fabric.is_global_zero:
+                starting(path, assembly, resumed)
+            outcomes[path] = train(assembly, path, resume=resumed, fabric=fabric)
+            if not outcomes[path].finished:
+                break
+        found = RunOutcomes(group.path, outcomes, bool(fabric.is_global_zero))
+        if found.summary is not None and found.first_process:
+            group.write_json(group.summary, found.summary)
     return found
+
+
+def _member(directory: Path, seed: int | None) -> Path:
+    return directory if seed is None else seed_directory(directory, seed)
+
+
+def _create_group(group: RunDirectory, specs: Mapping[int | None, RunSpec]) -> None:
+    """Write what the runs of several seeds share; an error if the directory holds a run."""
+    if group.spec.exists() or group.seeds.exists() or seed_directories(group.path):
+        raise CrvnnError(f"{group.path} holds a run already; choose another --out, or --resume it")
+    write_spec(next(iter(specs.values())), group.seeds, [seeds_note(len(specs))])
+    for seed in specs:
+        _member(group.path, seed).mkdir(parents=True, exist_ok=True)
 
 
 def _check_changes(sets: Sequence[str]) -> None:

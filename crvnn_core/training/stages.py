@@ -1,75 +1,19 @@
-"""The stages of a run: the data of all, and what carries over from one to the next (weights, optimizer's state)."""
+"""The stages of a run: the optimizer's state, which carries over from one to the next, and what resuming may change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from crvnn_core.errors import CrvnnError, Origin
-from crvnn_core.interfaces import Example, Task
 from crvnn_core.runs.spec_file import flatten
 from crvnn_core.spec import RunSpec, stage_summary
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.spec.layers import Layered
 from crvnn_core.spec.stages import SHARED_SETTINGS
-from crvnn_core.training.data import split_examples
-
-#: Rows below which a development split is too small to choose weights by: one row is five points of accuracy.
-FEWEST_ROWS = 20
-
-
-def development_split(task: Task) -> str:
-    """The name of a task's development split; empty if it has none."""
-    return task.development if task.development in task.splits[1:] else ""
-
-
-def data_notes(task: Task, epoch: Sequence[Sequence[Example]], batch: int) -> Iterator[str]:
-    """What a user should know about small data: no development split or one of a few rows, one step an epoch.
-
-    :param epoch: the batches of the current epoch.
-    :param batch: the spec's size of them.
-    """
-    if len(epoch) == 1 and 1 < len(epoch[0]) < batch:
-        yield (
-            f"an epoch has {len(epoch[0])} rows, which are one step (training.batch={batch}); "
-            "a smaller batch takes more steps"
-        )
-    split = development_split(task)
-    if not split:
-        yield "there is no development split: the last weights are kept, and nothing stops early"
-        return
-    rows = len(list(islice(split_examples(task, split, 0), FEWEST_ROWS)))
-    if rows < FEWEST_ROWS:
-        advice = task.development_advice or "give it more rows"
-        yield (
-            f"the development split has {rows} row{'s' * (rows != 1)}, too few to choose the best weights by "
-            f"(one of them is {100 / max(rows, 1):.0f} points of accuracy): {advice}"
-        )
-
-
-def check_splits(stages: Sequence[Assembly], evaluated: Sequence[str]) -> None:
-    """Look for the data of all stages and of the splits to evaluate at the end: what is missing is an error now."""
-    later = [(stage.task, stage.task.splits[0]) for stage in stages[1:]]
-    development = [(stage.task, development_split(stage.task)) for stage in stages]
-    last = [(stages[-1].task, name) for name in evaluated]
-    for task, split in dict.fromkeys([*later, *development, *last]):
-        if split:
-            next(split_examples(task, split, 0), None)
-
-
-def fitted_weights(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """The weights of one stage for the model of another.
-
-    Parameters are the same in all stages. Buffers need not be: those that the weights lack are the model's own.
-    """
-    return {
-        name: weights[name] if name in weights and weights[name].shape == own.shape else own
-        for name, own in model.state_dict().items()
-    }
 
 
 def carry_optimizer_state(before: Assembly, old: Optimizer, after: Assembly, new: Optimizer) -> bool:

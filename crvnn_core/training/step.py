@@ -18,7 +18,7 @@ from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.interfaces import Example, Objective
 from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
-from crvnn_core.training.data import example_length, free_memory, out_of_memory, padded_size, within_budget
+from crvnn_core.training.data import example_length, out_of_memory, padded_size, within_budget
 from crvnn_core.training.processes.devices import Fabric, remark_on_busy_cores, summed
 from crvnn_core.training.progress import Position
 
@@ -52,43 +52,64 @@ class Stepper:
         """The gradient scaler of 16-bit mixed precision; ``None`` at other precisions."""
         return getattr(self.fabric._precision, "scaler", None)
 
-    def update(self, examples: Sequence[Example]) -> dict[str, float]:
+    def update(self, examples: Sequence[Example]) -> dict[str, float] | None:
         """Take one step on a batch: its mean loss, accuracy and depth, the seconds it took and the tokens of one.
 
-        When memory runs out, the gradient is computed again with smaller micro-batches.
+        The gradient is accumulated over processes, and over micro-batches within the token budget. When memory runs out
+        the result is ``None``: the budget is then smaller, and the step can be tried again.
         """
         began = time.perf_counter()
-        while True:
-            try:
-                facts = self._accumulate(examples)
-                break
-            except InputError as error:  # the data was checked, so this comes from the weights
-                self._fail(examples, str(error))
-            except RuntimeError as error:
-                if not out_of_memory(error):
-                    raise
-                cause = error.with_traceback(None)  # the traceback would keep the tensors alive
-            self._shrink(examples, cause)
+        self._seed_step()
+        self.wrapped_optimizer.zero_grad()
+        mine = self._share(examples)
+        used = mine or examples[:1]  # a process without a share still takes part in the all-reduce
+        groups = within_budget(used, self.position.tokens)
+        facts = torch.zeros(
+            3, device=self.fabric.device
+        )  # loss, right answers and depth, summed over examples
+        try:
+            for number, group in enumerate(groups, 1):
+                members = [used[i] for i in group]
+                batch = self.model.batch(members).to(self.fabric.device)
+                counted = len(group) if mine else 0
+                waiting = number < len(groups) and self.fabric.world_size > 1
+                with self.fabric.no_backward_sync(self.wrapped_model, enabled=waiting):
+                    with self.fabric.autocast():  # for what the objective computes without the wrapped model
+                        loss, output = self.objective.loss(self.model, self.wrapped_model, batch, members)
+                    # DDP averages over processes, so each one counts for its share of the whole batch.
+                    self.fabric.backward(loss * (counted * self.fabric.world_size / len(examples)))
+                right = (output.logits.argmax(-1) == batch.labels).sum()
+                depth = torch.stack([encoding.steps for encoding in output.encodings]).float().mean()
+                facts += torch.stack([loss.detach().float(), right.float() / len(group), depth]) * counted
+        except InputError as error:  # the data was checked, so this comes from the weights
+            self._fail(examples, str(error))
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            self._shrink(used, groups, error)
+            return None
+        means = dict(zip(("loss", "accuracy", "depth"), self._apply(examples, facts), strict=True))
+        seconds = max(time.perf_counter() - began, 1e-9)  # some clocks stand still for so long
+        tokens = sum(map(example_length, examples))
+        return {**means, "tokens_per_second": tokens / seconds, "seconds": seconds}
+
+    def _apply(self, examples: Sequence[Example], facts: Tensor) -> list[float]:
+        """Let the optimizer take its step, unless something is not finite; the means of ``facts`` over the batch."""
         norm = self.fabric.clip_gradients(
             self.wrapped_model, self.wrapped_optimizer, max_norm=self.clip, error_if_nonfinite=False
         )
         assert norm is not None
-        *numbers, size = torch.cat([summed(self.fabric, facts), norm.detach().float().reshape(1)]).tolist()
+        *sums, size = torch.cat([summed(self.fabric, facts), norm.detach().float().reshape(1)]).tolist()
         exhausted = self.scaler is not None and self.scaler.get_scale() < _LEAST_SCALE
         # After an overflow the scaler skips the step and lowers the scale.
         overflows = self.scaler is not None and not exhausted
-        if not math.isfinite(numbers[0]) or not (math.isfinite(size) or overflows):
-            what = f"the loss is {numbers[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
-            wider = _WIDER.get(self.fabric._precision.precision) if math.isfinite(numbers[0]) else None
+        if not math.isfinite(sums[0]) or not (math.isfinite(size) or overflows):
+            what = f"the loss is {sums[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
+            wider = _WIDER.get(self.fabric._precision.precision) if math.isfinite(sums[0]) else None
             self._fail(examples, what, _OVERFLOW.format(wider) if wider else "")
         self.wrapped_optimizer.step()
         self._look_at_threads()
-        seconds = max(time.perf_counter() - began, 1e-9)  # some clocks stand still for so long
-        means = dict(
-            zip(("loss", "accuracy", "depth"), (number / len(examples) for number in numbers), strict=True)
-        )
-        tokens = sum(map(example_length, examples))
-        return {**means, "tokens_per_second": tokens / seconds, "seconds": seconds}
+        return [number / len(examples) for number in sums]
 
     def _look_at_threads(self) -> None:
         """Tell the observers once if the cores have become so busy that one thread would be faster."""
@@ -96,20 +117,19 @@ class Stepper:
             return
         if remark := remark_on_busy_cores():
             self._told = True
-            self.note(remark)
+            advice = "Interrupt it and resume with --set training.threads=1 to be faster."
+            self.note(f"{remark}. {advice}")
 
-    def _shrink(self, examples: Sequence[Example], cause: RuntimeError) -> None:
-        mine = self._share(examples)
-        groups = within_budget(mine, self.position.tokens)
+    def _shrink(self, mine: Sequence[Example], groups: Sequence[Sequence[int]], error: RuntimeError) -> None:
+        """Take a smaller budget than the largest of these groups; an error if that is one example."""
         largest = max(padded_size([mine[i] for i in group]) for group in groups)
         step = self.position.step + 1
         if self.fabric.world_size > 1 or max(map(example_length, mine)) >= largest:
             raise CrvnnError(
                 f"memory ran out at step {step}, with {largest:,} tokens at a time. "
                 f"Set training.tokens to less than that. {self._last_good()}"
-            ) from cause
+            ) from error
         self.position.tokens = max(largest // 2, 1)
-        free_memory()
         self.note(
             f"memory ran out at step {step} with {largest:,} tokens at a time; "
             f"going on with at most {self.position.tokens:,} (the batch stays as it is)"
@@ -118,33 +138,6 @@ class Stepper:
     def _share(self, examples: Sequence[Example]) -> Sequence[Example]:
         """The examples of a batch that this process computes: every n-th of n processes."""
         return examples[self.fabric.global_rank :: self.fabric.world_size]
-
-    def _accumulate(self, examples: Sequence[Example]) -> Tensor:
-        """Accumulate the gradient of the whole batch in the parameters, over micro-batches within the token budget.
-
-        :return: this process's loss, right answers and depth, summed over its examples.
-        """
-        self._seed_step()
-        self.wrapped_optimizer.zero_grad()
-        mine = self._share(examples)
-        used = mine or examples[:1]  # a process without a share still takes part in the all-reduce
-        groups = within_budget(used, self.position.tokens)
-        facts = torch.zeros(3, device=self.fabric.device)
-        for number, group in enumerate(groups, 1):
-            members = [used[i] for i in group]
-            batch = self.model.batch(members).to(self.fabric.device)
-            counted = len(group) if mine else 0
-            waiting = number < len(groups) and self.fabric.world_size > 1
-            with self.fabric.no_backward_sync(self.wrapped_model, enabled=waiting):
-                with self.fabric.autocast():  # for what the objective computes without the wrapped model
-                    loss, output = self.objective.loss(self.model, self.wrapped_model, batch, members)
-                # DDP averages over processes, so each one counts for its share of the whole batch.
-                self.fabric.backward(loss * (counted * self.fabric.world_size / len(examples)))
-            right = (output.logits.argmax(-1) == batch.labels).sum()
-            depth = torch.stack([encoding.steps for encoding in output.encodings]).float().mean()
-            means = torch.stack([loss.detach().float(), right.float() / len(group), depth])
-            facts += means * counted
-        return facts
 
     def _seed_step(self) -> None:
         """Seed every generator with the run's seed, the step and the process, so that a step can be repeated."""

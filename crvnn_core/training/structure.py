@@ -1,4 +1,4 @@
-"""What a model does with structure, measured while it is trained: its trees, how sure its decisions are, hard inference."""
+"""What a model does with structure, measured in training: its trees, how sure its decisions are, hard inference."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Mean:
 def structure(model: Model, task: Task, examples: Sequence[Example]) -> dict[str, float]:
     """Measures of structure by name; those that do not apply to the encoder or the task are left out.
 
-    ``constituents`` and ``f1`` compare trees with gold ones (``crvnn_core.trees.scoring``). ``sharpness`` is the mean of c,
-    weighted by e c, which is 1 where whatever composes does so at once, and near 0 where it is spread over many steps.
+    ``constituents`` and ``f1`` compare trees with gold ones (``crvnn_core.trees.scoring``). ``sharpness`` is the mean
+    of c, weighted by e c: 1 where whatever composes does so at once, and near 0 where it is spread over many steps.
     ``hard`` is the accuracy of hard inference.
     """
     device, model = model.embed.weight.device, evaluating(model)

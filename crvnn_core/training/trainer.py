@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,46 +14,46 @@ from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, PluginError
 from crvnn_core.host.faults import refusing_exit
-from crvnn_core.interfaces import Example, Observer, set_progress
+from crvnn_core.interfaces import Example, set_progress
 from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.runs.results import Result
 from crvnn_core.signals import Interruption
 from crvnn_core.spec.assembly import Assembly
-from crvnn_core.training import checkpoint
-from crvnn_core.training.data import epoch_batches, evenly_spaced, split_examples
+from crvnn_core.training.data import (
+    check_splits,
+    data_notes,
+    development_split,
+    epoch_batches,
+    evenly_spaced,
+    free_memory,
+    split_examples,
+)
 from crvnn_core.training.evaluation import evaluate
 from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
 from crvnn_core.training.processes.devices import (
     Fabric,
     launched,
+    noticing_lost_processes,
     products_note,
     read_by_first,
     rounded_products,
     summed,
 )
-from crvnn_core.training.processes.heartbeats import heartbeats
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import (
     Outcome,
     begin_with,
-    best_weights,
     create_run,
+    fitted_weights,
     last_state,
     load_weights,
     save_checkpoint,
+    saved_weights,
     write_results,
 )
-from crvnn_core.training.stages import (
-    announcement,
-    carry_optimizer_state,
-    check_splits,
-    data_notes,
-    development_split,
-    fitted_weights,
-)
+from crvnn_core.training.stages import announcement, carry_optimizer_state
 from crvnn_core.training.step import Stepper
-from crvnn_core.training.structure import structure
 
 
 def train(
@@ -65,7 +65,7 @@ def train(
     evaluate_splits: Sequence[str] | None = None,
     notes: Sequence[str] = (),
 ) -> Outcome:
-    """Train what a spec describes.
+    """Train what a spec describes: until the last stage ends, at its last step or early, or until an interruption.
 
     :param out: the run directory; nothing is written without one.
     :param resume: continue the run in that directory from its last checkpoint.
@@ -76,7 +76,12 @@ def train(
     """
     fabric = fabric or launched(assembly.spec.training)
     run = RunDirectory(out) if out is not None else None
-    with heartbeats(fabric, out), refusing_exit(assembly.catalog), contextlib.ExitStack() as stack:
+    precision = assembly.spec.training.precision
+    with (
+        noticing_lost_processes(fabric, out),
+        refusing_exit(assembly.catalog),
+        contextlib.ExitStack() as stack,
+    ):
         if run is not None and fabric.is_global_zero:
             stack.enter_context(run.lock(create=not resume))
             if not resume:
@@ -84,10 +89,28 @@ def train(
         state = read_by_first(fabric, lambda: last_state(run, assembly)) if resume else {}
         if not state and assembly.spec.training.start:
             begin_with(assembly.each_stage[0].model, Path(assembly.spec.training.start))
-        stack.enter_context(rounded_products(assembly.spec.training.precision))
+        stack.enter_context(rounded_products(precision))
         fabric.barrier()
-        notes = (*notes, *products_note(fabric, assembly.spec.training.precision))
-        return Trainer(assembly, fabric, run, state).run(evaluate_splits, notes)
+        trainer = Trainer(assembly, fabric, run, state)
+        splits = list(assembly.task.splits[1:] if evaluate_splits is None else evaluate_splits)
+        check_splits(trainer.stages, splits)
+        try:
+            trainer.begin([*notes, *products_note(fabric, precision)])
+            with trainer.interruption.deferred() if run else contextlib.nullcontext():
+                while not (stopped := trainer.reason_to_stop()) or trainer.next_stage():
+                    if not stopped:
+                        metrics = trainer.stepper.update(trainer.batch())
+                        if metrics is not None:
+                            trainer.advance(metrics)
+                        else:
+                            free_memory()
+            finished = not trainer.interruption.requested
+            results = trainer.evaluate_best(splits) if finished else {}
+        except BaseException as error:
+            with contextlib.suppress(CrvnnError):  # the first error is the one to raise
+                trainer.end(finished=False, error=str(error) or type(error).__name__)
+            raise
+        return trainer.end(results, stopped, finished)
 
 
 class Trainer:
@@ -101,7 +124,8 @@ class Trainer:
     ) -> None:
         self.assembly, self.fabric, self.directory = assembly, fabric, run
         self.stages = assembly.each_stage
-        self.observers = ObserverDispatch(list(self._observers()))
+        observers = [*assembly.observers, *([JsonLines(str(run.metrics))] if run else [])]
+        self.observers = ObserverDispatch(observers if fabric.is_global_zero else [])
         self.interruption = Interruption()
         if state:
             self._restore(state)
@@ -135,35 +159,38 @@ class Trainer:
         self._dev: list[Example] | None = None
         self._best: dict[str, Tensor] = {}  # the best weights, where no directory keeps them
 
-    def run(self, evaluate_splits: Sequence[str] | None = None, notes: Sequence[str] = ()) -> Outcome:
-        """Train until the last stage ends, at its last step or early, or until an interruption."""
-        names = list(self.stages[-1].task.splits[1:] if evaluate_splits is None else evaluate_splits)
-        check_splits(self.stages, names)
+    def begin(self, notes: Sequence[str]) -> None:
+        """Read the data of the epoch, and tell the observers that training starts."""
         self._prepare_data()
-        try:
-            where = self.directory.path if self.directory else None
-            self.observers.start(self.position.total, starting_facts(self.assembly, self.position, where))
-            new = bool(self.assembly.stages) and self.position.step == 0
-            self._announce(*notes, *([announcement(self.assembly.spec, 0)] if new else []))
-            with self.interruption.deferred() if self.directory else contextlib.nullcontext():
-                while not (stopped := self._reason_to_stop()) or self._next_stage():
-                    if not stopped:
-                        self._set_learning_rate()
-                        metrics = self.stepper.update(self._epoch[self.position.batch])
-                        self._advance(metrics)
-            results = {} if self.interruption.requested else self._finish(names)
-        except BaseException as error:
-            failed = Outcome(self.position.step, self.position.best_step, {}, finished=False)
-            with contextlib.suppress(CrvnnError):  # the first error is the one to raise
-                self.observers.finish({**failed.plain(), "error": str(error) or type(error).__name__})
-            raise
-        early = "" if self.position.step >= self.position.total else stopped
-        finished = not self.interruption.requested
-        outcome = Outcome(self.position.step, self.position.best_step, results, early, finished)
-        self.observers.finish({**outcome.plain(), "error": ""})
+        where = self.directory.path if self.directory else None
+        self.observers.start(self.position.total, starting_facts(self.assembly, self.position, where))
+        new = bool(self.assembly.stages) and self.position.step == 0
+        self._announce(*notes, *([announcement(self.assembly.spec, 0)] if new else []))
+
+    def end(
+        self,
+        results: Mapping[str, Result] | None = None,
+        stopped: str = "",
+        finished: bool = True,
+        error: str = "",
+    ) -> Outcome:
+        """Tell the observers how training has ended."""
+        early = stopped if self.position.step < self.position.total else ""
+        outcome = Outcome(self.position.step, self.position.best_step, results or {}, early, finished)
+        self.observers.finish({**outcome.plain(), "error": error})
         return outcome
 
-    def _next_stage(self) -> bool:
+    def reason_to_stop(self) -> str:
+        """Why the stage ends here; empty if it goes on. An interruption saves a checkpoint."""
+        if self.fabric.world_size > 1:  # all processes must take the same number of steps
+            requests = torch.tensor(float(self.interruption.requested), device=self.fabric.device)
+            self.interruption.requested = bool(summed(self.fabric, requests) > 0)
+        if self.interruption.requested:
+            self._save(best=False)
+            return f"interrupted after step {self.position.step}"
+        return self.position.reason_to_stop(self.spec)
+
+    def next_stage(self) -> bool:
         """Begin the next stage from the last weights; false if there is none, or training was interrupted."""
         if self.interruption.requested or self.stage is self.stages[-1]:
             return False
@@ -177,33 +204,15 @@ class Trainer:
         self._announce(announcement(self.assembly.spec, self.position.stage, kept))
         return True
 
-    def _announce(self, *notes: str) -> None:
-        for note in (*notes, *data_notes(self.task, self._epoch, self.spec.batch)):
-            self._note(note)
-
-    def _prepare_data(self) -> None:
-        self._load_epoch()
-        self.position.set_total(self.spec, len(self._epoch))
-        self.model.train()
-
-    def _reason_to_stop(self) -> str:
-        if self.fabric.world_size > 1:  # all processes must take the same number of steps
-            requests = torch.tensor(float(self.interruption.requested), device=self.fabric.device)
-            self.interruption.requested = bool(summed(self.fabric, requests) > 0)
-        if self.interruption.requested:
-            self._save(best=False)
-            return f"interrupted after step {self.position.step}"
-        return self.position.reason_to_stop(self.spec)
-
-    def _set_learning_rate(self) -> None:
-        """Set the schedules and the learning rates of the next step."""
-        position = self.position
-        set_progress(self.model, (position.stage_step + 1) / position.stage_total)
-        factor = position.learning_rate_factor(self.spec)
+    def batch(self) -> list[Example]:
+        """The examples of the next step, for which schedules and learning rates are set."""
+        set_progress(self.model, (self.position.stage_step + 1) / self.position.stage_total)
+        factor = self.position.learning_rate_factor(self.spec)
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
+        return self._epoch[self.position.batch]
 
-    def _advance(self, metrics: dict[str, float]) -> None:
+    def advance(self, metrics: dict[str, float]) -> None:
         """Count a step, and do what is due after it: tell the observers, evaluate, save, begin the next epoch."""
         position = self.position
         position.advance(len(self._epoch))
@@ -216,23 +225,57 @@ class Trainer:
         if position.batch == 0 and position.step < position.total:
             self._load_epoch()
 
-    # Evaluation.
+    def evaluate_best(self, splits: Sequence[str]) -> dict[str, Result]:
+        """Evaluate the best weights on splits that were not trained on."""
+        run = self.directory
+        weights = read_by_first(
+            self.fabric, lambda: self._best if run is None else saved_weights(run.weights)
+        )
+        if weights:
+            load_weights(self.model, weights, run.weights if run else Path("memory"))
+        results: dict[str, Result] = {}
+        for name in splits:
+            results[name] = self._evaluate(name, list(split_examples(self.task, name, 0)))
+            if run is not None and self.fabric.is_global_zero:
+                facts = {"seed": self.assembly.spec.seed, "step": self.position.best_step}
+                write_results(run, results, development_split(self.task), facts)
+        return results
+
+    def _announce(self, *notes: str) -> None:
+        for note in (*notes, *data_notes(self.task, self._epoch, self.spec.batch)):
+            self._note(note)
+
+    def _note(self, message: str) -> None:
+        self.observers.send("noted", message)
+
+    def _prepare_data(self) -> None:
+        self._load_epoch()
+        self.position.set_total(self.spec, len(self._epoch))
+        self.model.train()
+
+    def _load_epoch(self) -> None:
+        self._epoch = epoch_batches(
+            self.task, self.spec.batch, self.assembly.spec.seed, self.position.epoch, self.spec.order
+        )
+        if not self._epoch:
+            raise CrvnnError("there are no training examples")
 
     def _evaluate_development(self) -> None:
-        position = self.position
-        if not development_split(self.task):
+        position, split = self.position, development_split(self.task)
+        if not split:
             position.best_step = position.step
             self._save(best=True)
             return
         if self._dev is None:
-            whole = list(split_examples(self.task, development_split(self.task), 0))
-            self._dev = evenly_spaced(whole, self.spec.evaluate_rows)
-        score = self._evaluate(development_split(self.task), self._dev).total
+            self._dev = evenly_spaced(list(split_examples(self.task, split, 0)), self.spec.evaluate_rows)
+        score = self._evaluate(split, self._dev).total
         better = position.record(score, self.spec)
         if better and self.directory is None:
             self._best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         metrics = score.metrics()
         if self.spec.evaluate_trees:
+            from crvnn_core.training.structure import structure
+
             metrics |= structure(self.model, self.task, evenly_spaced(self._dev, self.spec.evaluate_trees))
         self.observers.send("evaluated", position.step, metrics)
         if position.halve_on_plateau(self.spec):
@@ -252,68 +295,31 @@ class Trainer:
                 done=self.observers.evaluation(split, len(examples[share[0] :: share[1]])),
             )
 
-    def _finish(self, splits: Sequence[str]) -> dict[str, Result]:
-        """Evaluate the best weights on splits that were not trained on."""
-        run, last = self.directory, self.stages[-1].model
-        weights = read_by_first(
-            self.fabric, lambda: self._best if run is None else best_weights(run, last, self._note)
-        )
-        if weights:
-            load_weights(self.model, weights, run.weights if run else Path("memory"))
-        results: dict[str, Result] = {}
-        for name in splits:
-            results[name] = self._evaluate(name, list(split_examples(self.task, name, 0)))
-            if self.directory is not None and self.fabric.is_global_zero:
-                facts = {"seed": self.assembly.spec.seed, "step": self.position.best_step}
-                write_results(self.directory, results, development_split(self.task), facts)
-        return results
-
-    # Checkpoints.
-
     def _save(self, best: bool) -> None:
+        """Save the state, and the weights as the best ones if they are: before the state, so that a kill repeats it."""
         if self.directory is None or not self.fabric.is_global_zero:
             return
+        scaler = self.stepper.scaler
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "position": asdict(self.position),
+            "scaler": scaler.state_dict() if scaler is not None else {},
+        }
+        weights = fitted_weights(state["model"], self.stages[-1].model) if best else None
         try:
-            state = self._state()
-            weights = fitted_weights(state["model"], self.stages[-1].model) if best else None
             save_checkpoint(self.directory, state, weights)
         except TypeError as error:
             name = self.spec.optimizer.name
             raise PluginError(f"optimizer '{name}' keeps something that cannot be saved: {error}") from error
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "position": asdict(self.position),
-            "random": checkpoint.random_states(),
-            "scaler": self.stepper.scaler.state_dict() if self.stepper.scaler is not None else {},
-        }
-
     def _restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a checkpoint."""
+        """Continue from a checkpoint. Each step seeds the random numbers, so that these have no state to restore."""
         try:
             self._enter_stage(Position(**state["position"]))
             load_weights(self.model, state["model"], Path("the last checkpoint"))
             self.optimizer.load_state_dict(state["optimizer"])
-            checkpoint.restore_random_states(state["random"])
             if self.stepper.scaler is not None and state["scaler"]:
                 self.stepper.scaler.load_state_dict(state["scaler"])
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise CrvnnError(f"the last checkpoint does not fit this run: {error!r}") from error
-
-    def _load_epoch(self) -> None:
-        self._epoch = epoch_batches(
-            self.task, self.spec.batch, self.assembly.spec.seed, self.position.epoch, self.spec.order
-        )
-        if not self._epoch:
-            raise CrvnnError("there are no training examples")
-
-    def _observers(self) -> Iterator[Observer]:
-        if self.fabric.is_global_zero:
-            yield from self.assembly.observers
-            if self.directory is not None:
-                yield JsonLines(str(self.directory.metrics))
-
-    def _note(self, message: str) -> None:
-        self.observers.send("noted", message)

@@ -65,7 +65,7 @@ def _paths(run: RunDirectory, metrics: bool, checkpoints: bool) -> Iterator[Path
     if metrics or checkpoints:
         yield run.metrics
     if checkpoints:
-        yield from (run.last, run.best)
+        yield run.last
 
 
 def _spec(run: RunDirectory) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def test_after_a_lost_process_the_command_ends_at_once(monkeypatch):
     ended = []
     monkeypatch.setattr(os, "_exit", ended.append)
     monkeypatch.setattr(
-        "crvnn_core.training.seeds.train_seeds", Mock(side_effect=LostProcessError("rank 1 was lost"))
+        "crvnn_core.training.seeds.train_all", Mock(side_effect=LostProcessError("rank 1 was lost"))
     )
     result = run("train", *options(), "--out", "a", code=2)
     assert ended == [2]

@@ -123,7 +123,7 @@ def test_an_interrupted_run_says_how_to_resume_and_ends_the_same(here):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["_announce", "_finish"])  # before the first step, after the last one
+@pytest.mark.parametrize("moment", ["begin", "evaluate_best"])  # before the first step, after the last one
 def test_an_interruption_outside_the_steps_says_how_to_resume(here, number, moment, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, moment, lambda *args: os.kill(os.getpid(), number))

@@ -20,7 +20,6 @@ READ = (
     "vocabulary.json",
     "weights.safetensors",
     "checkpoints/last.safetensors",
-    "checkpoints/best.safetensors",
 )
 #: Records for people, which neither answers nor weights depend on.
 RECORDS = ("environment.json", "metrics.jsonl", "results.json")

@@ -35,7 +35,7 @@ def read_only():
 @pytest.mark.slow
 def test_a_run_that_became_read_only_is_resumed_when_it_can_be_written(crvnn, tmp_path, read_only, goes_on):
     process = crvnn(*TRAINING.command)
-    assert until((tmp_path / "a" / "checkpoints" / "best.safetensors").exists)
+    assert until((tmp_path / "a" / "checkpoints" / "last.safetensors").exists)
     process.end()
     read_only(tmp_path / "a")
     assert_told("a run directory that is read-only", refused(crvnn(*TRAINING.resumption(tmp_path))))

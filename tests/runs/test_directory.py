@@ -16,7 +16,7 @@ from crvnn_core.runs.directory import RunDirectory, SavedVocabulary, seed_direct
 from crvnn_core.spec import read_spec
 from crvnn_core.training import checkpoint
 from crvnn_core.training.trainer import train
-from small import SETTINGS, Letters, catalog_with, differences, variant
+from small import SETTINGS, Letters, catalog_with, variant
 
 
 @pytest.fixture
@@ -35,7 +35,6 @@ def test_everything_that_training_makes_is_there(letters_run):
         "weights.safetensors",
         "results.json",
         "checkpoints/last.safetensors",
-        "checkpoints/best.safetensors",
     }
 
 
@@ -61,7 +60,7 @@ def test_the_metrics_of_a_run_are_one_json_object_a_line(letters_run):
 
 def test_the_results_of_a_run_are_those_of_its_best_weights(letters_run, small_catalog):
     found = json.loads((letters_run / "results.json").read_text())
-    best = checkpoint.load(RunDirectory(letters_run).best)["position"]["step"]
+    best = checkpoint.load(RunDirectory(letters_run).last)["position"]["best_step"]
     assert (found["seed"], found["step"]) == (0, best)
     assert list(found["splits"]) == ["dev", "test"]
     trained = load(letters_run, small_catalog)
@@ -69,13 +68,6 @@ def test_the_results_of_a_run_are_those_of_its_best_weights(letters_run, small_c
     for name, score in again["buckets"].items():
         assert found["splits"]["test"]["buckets"][name] == pytest.approx(score, abs=1e-6)
     assert found["splits"]["test"]["total"] == pytest.approx(again["total"], abs=1e-6)
-
-
-def test_the_weights_of_a_run_are_those_of_its_best_checkpoint_and_nothing_else(letters_run):
-    run = RunDirectory(letters_run)
-    kept = checkpoint.load(run.weights)
-    assert list(kept) == ["model", "identity"]
-    assert differences(kept["model"], checkpoint.load(run.best)["model"]) == []
 
 
 # What may be wrong with a run.
@@ -253,7 +245,6 @@ def test_what_killed_processes_have_left_is_removed_and_nothing_else(tmp_path):
         "weights.safetensors",
         "results.json",
         "checkpoints/last.safetensors",
-        "checkpoints/best.safetensors",
     ]
     names += ["plugins/my_cell.py"]
     left = [(tmp_path / name).with_name(f".{Path(name).name}.0123abcd") for name in names]
@@ -300,7 +291,6 @@ def test_what_a_killed_process_left_half_written_is_removed(run):
 
 def test_a_finished_run_without_its_checkpoints_is_not_begun_anew(run):
     run.last.unlink()
-    run.best.unlink()
     before = run.weights.read_bytes()
     with pytest.raises(
         CrvnnError, match=r"last.safetensors is missing; without it this run cannot be resumed"
@@ -352,18 +342,9 @@ def test_a_saved_model_belongs_to_the_files_beside_it(run, tmp_path):
     assert load(saved.path, catalog_with()).model is not None
 
 
-def test_best_weights_that_are_gone_are_taken_from_the_best_checkpoint(run):
-    before = checkpoint.load(run.weights)
+def test_best_weights_that_are_gone_are_named_when_they_are_needed(run):
     run.weights.unlink()
-    outcome = train(variant(), run.path, resume=True)
-    assert differences(checkpoint.load(run.weights)["model"], before["model"]) == []
-    assert outcome.best_step == checkpoint.load(run.best)["position"]["step"]
-
-
-def test_last_weights_are_not_taken_for_the_best_ones(run):
-    run.weights.unlink()
-    run.best.unlink()
-    with pytest.raises(CrvnnError, match=r"weights\.safetensors and checkpoints/best\.safetensors are gone"):
+    with pytest.raises(CrvnnError, match=r"weights\.safetensors is missing"):
         train(variant(), run.path, resume=True)
 
 

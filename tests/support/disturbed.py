@@ -162,7 +162,7 @@ def _bits(tree: object) -> object:
     if isinstance(tree, torch.Tensor):
         return str(tree.dtype), tuple(tree.shape), tree.reshape(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(tree, dict):
-        return {key: _bits(value) for key, value in tree.items() if key != "random"}
+        return {key: _bits(value) for key, value in tree.items()}
     return [_bits(each) for each in tree] if isinstance(tree, (list, tuple)) else repr(tree)
 
 

@@ -53,7 +53,6 @@ def assert_same_run(one, two):
     assert differences(last["model"], other["model"]) == []
     assert same(last["optimizer"], other["optimizer"])
     assert same(last["position"], other["position"])
-    assert checkpoint.load(one.best)["position"]["step"] == checkpoint.load(two.best)["position"]["step"]
     assert json.loads(one.results.read_text()) == json.loads(two.results.read_text())
     assert metrics_of(one.path) == metrics_of(two.path)
 

@@ -1,4 +1,4 @@
-"""Measures of structure at evaluations: trees, sharpness and hard inference, against the tools that measure them alone."""
+"""Measures of structure at evaluations: trees, sharpness, hard inference, against tools that measure them alone."""
 
 import pytest
 import torch

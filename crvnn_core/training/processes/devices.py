@@ -1,7 +1,4 @@
-"""Devices, precision, threads and processes, as a spec asks and launchers (torchrun, SLURM) say: Lightning Fabric.
-
-It reads the environment as it is imported: what it cannot read is one message before.
-"""
+"""Devices, precision, threads and processes, as a spec asks and launchers (torchrun, SLURM) say: Lightning Fabric."""
 
 from __future__ import annotations
 
@@ -10,10 +7,17 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
+from lightning_fabric import Fabric as Fabric
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning_fabric.plugins.precision import MixedPrecision
+from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from crvnn_core.delays import telling_of_delay
@@ -21,71 +25,27 @@ from crvnn_core.errors import CrvnnError
 from crvnn_core.signals import ended_by_signal
 from crvnn_core.spec import TrainingSpec
 
-#: Ranks, by launcher: whoever sets them has started the processes.
-_RANKS = {"torchrun": ("RANK", "LOCAL_RANK"), "SLURM": ("SLURM_PROCID", "SLURM_LOCALID")}
-#: Other numbers that Fabric reads.
-_OTHERS = {"torchrun": ("NODE_RANK", "GROUP_RANK", "MASTER_PORT"), "SLURM": ("SLURM_NODEID",)}
-
-
-def check_numbers() -> None:
-    """Refuse what is no number, which Fabric would fail at, some of it as soon as it is imported."""
-    for numbers in (_RANKS, _OTHERS):
-        for launcher, names in numbers.items():
-            for name in names:
-                _number(name, "a number", launcher)
-
-
-def check_ranks(processes: int) -> None:
-    """Refuse what is no number, and a rank that none of so many processes has."""
-    check_numbers()
-    for launcher, names in _RANKS.items():
-        for name in names:
-            if processes > 1 and (rank := _number(name, "a number", launcher)) >= processes:
-                raise CrvnnError(
-                    f"{name} is set to {rank} in the environment, but there are {processes} processes, which are "
-                    f"numbered from 0 to {processes - 1}"
-                )
-
-
-def count(name: str) -> int:
-    """The number of processes in an environment variable; 0 if it is not set."""
-    return _number(name, "a number of processes", "SLURM" if name.startswith("SLURM") else "torchrun")
-
-
-def _number(name: str, what: str, launcher: str) -> int:
-    text = os.environ.get(name, "").strip() or "0"
-    if not text.isascii() or not text.isdecimal() or len(text) > 6:
-        raise CrvnnError(
-            f"{name} is set to '{text:.40}' in the environment; it must be {what}, as {launcher} sets it. "
-            f"'unset {name}' trains in one process."
-        )
-    return int(text)
-
-
-def patience() -> timedelta:
-    """How long a process waits for the others before it gives up."""
-    text = os.environ.get("CRVNN_TIMEOUT", "").strip() or "600"
-    if not text.isascii() or not text.isdecimal() or len(text) > 6 or not int(text):
-        raise CrvnnError(
-            f"CRVNN_TIMEOUT is set to '{text:.40}' in the environment; it must be a number of seconds below a million"
-        )
-    return timedelta(seconds=int(text))
-
-
-check_numbers()
-
-from lightning_fabric import Fabric as Fabric  # noqa: E402
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment  # noqa: E402
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment  # noqa: E402
-from lightning_fabric.plugins.precision import MixedPrecision  # noqa: E402
-from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: E402
-
 #: How many times slower than with one thread an operation must be to be noticed. Idle cores stay well below.
 NOTICEABLE = 2.0
 _SECONDS = 0.02  # that each number of threads is timed for
 _SIZE = 1 << 17  # elements; torch shares work on more than 32,768 among threads
 _BF16_PRODUCTS = "bf16-products"
 _STARTING = 30.0  # seconds that processes may take to find each other
+
+
+def patience() -> timedelta:
+    """How long a process waits for the others before it gives up."""
+    text = os.environ.get("CRVNN_TIMEOUT") or "600"
+    if not text.isdecimal() or not 0 < int(text) < 1_000_000:
+        raise CrvnnError(
+            f"CRVNN_TIMEOUT is set to '{text:.40}' in the environment; it must be a number of seconds below a million"
+        )
+    return timedelta(seconds=int(text))
+
+
+def count(name: str) -> int:
+    """The number in an environment variable, which a launcher sets; 0 if it is not set."""
+    return int(os.environ.get(name) or 0)
 
 
 def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
@@ -97,7 +57,6 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
     """
     devices, nodes = _layout(spec)
     several = devices * nodes > 1
-    check_ranks(devices * nodes)
     # A batch of single tokens never calls the cell: its parameters then have no gradient.
     strategy = DDPStrategy(find_unused_parameters=True, timeout=patience()) if several else "auto"
     precision: Any = {"32": "32-true", "64": "64-true", _BF16_PRODUCTS: "32-true"}.get(
@@ -128,9 +87,12 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
                 stack.enter_context(ended_by_signal(1, lambda: _end_children(fabric)))
             fabric.launch()
         if not spec.threads and not threads and fabric.device.type == "cpu":
-            remark = use_few_threads_on_busy_cores()
+            threads = torch.get_num_threads()
+            if remark := remark_on_busy_cores():
+                torch.set_num_threads(1)
             if remark and fabric.is_global_zero:
-                print(f"crvnn: {remark}", file=sys.stderr)
+                advice = f"'training.threads = {threads}' uses {threads} all the same."
+                print(f"crvnn: {remark}, so one is used. {advice}", file=sys.stderr)
     except (RuntimeError, ValueError, ImportError) as error:  # such as a missing device
         raise CrvnnError(f"[training] cannot be done on this machine: {error}") from error
     return fabric
@@ -202,27 +164,24 @@ def _duration(values: torch.Tensor) -> float:
     return max(passed, 1e-9) / count
 
 
-def use_few_threads_on_busy_cores() -> str:
-    """Go on with one thread if several are slower now; a sentence that says so, or nothing."""
-    threads, times = torch.get_num_threads(), slowdown()
-    if times < NOTICEABLE:
-        return ""
-    torch.set_num_threads(1)
-    return (
-        f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one, so one "
-        f"is used. 'training.threads = {threads}' uses {threads} all the same."
-    )
-
-
 def remark_on_busy_cores() -> str:
-    """A sentence that says how to use one thread, if several are slower now; or nothing."""
-    threads, times = torch.get_num_threads(), slowdown()
+    """How much longer an operation takes with several threads than with one, if that is noticeable; or nothing."""
+    times = slowdown()
     if times < NOTICEABLE:
         return ""
+    threads = torch.get_num_threads()
     return (
-        f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one. "
-        "Interrupt it and resume with --set training.threads=1 to be faster."
+        f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one"
     )
+
+
+def noticing_lost_processes(fabric: Fabric, directory: Path | None) -> AbstractContextManager[None]:
+    """A block in which several processes notice when one of them fails, dies or hangs: see ``heartbeats``."""
+    if fabric.world_size == 1:
+        return contextlib.nullcontext()
+    from crvnn_core.training.processes.heartbeats import heartbeats
+
+    return heartbeats(fabric, directory)
 
 
 def summed(fabric: Fabric, tensor: Tensor) -> Tensor:

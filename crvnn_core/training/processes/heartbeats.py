@@ -45,12 +45,12 @@ _beating: weakref.WeakSet[Fabric] = weakref.WeakSet()
 def heartbeats(fabric: Fabric, directory: Path | None = None) -> Iterator[None]:
     """Within this context the processes notice when one of them fails, dies or hangs, and end with a message.
 
-    A process that waits for the lost one is ended from outside its main thread, with exit code 2. In one process, or
-    within another such context, it does nothing.
+    A process that waits for the lost one is ended from outside its main thread, with exit code 2. Within another
+    such context it does nothing.
 
     :param directory: that of the run or runs, which can be resumed then.
     """
-    if fabric.world_size == 1 or fabric in _beating:
+    if fabric in _beating:
         yield
         return
     beats = Heartbeats(fabric, _advice(directory))

@@ -1,4 +1,4 @@
-"""Every combination of built-in parts: a batch gives what each sequence gives alone."""
+"""Built-in parts in all combinations of three: a batch gives what each sequence gives alone."""
 
 import itertools
 
@@ -9,7 +9,6 @@ from crvnn_core import create_plugin_manager, read_catalog
 from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
 
-SLOTS = ("retriever", "decision", "cell", "halting")
 LENGTHS = (7, 1, 4, 2)
 #: Settings with which a halting has something to do on sequences as short as these.
 SOON = {"fixed-depth": ["model.halting.depth=3"], "threshold": ["model.halting.epsilon=0.3"]}
@@ -20,12 +19,19 @@ def names(slot):
     return [name for name, offer in offers.items() if offer.source.package == "crvnn"]
 
 
+def combinations(decision):
+    """The parts that go with a decision: a third of all, among which every two of them meet."""
+    others = [enumerate(names(slot)) for slot in ("retriever", "cell", "halting")]
+    for (i, retriever), (j, cell), (k, halting) in itertools.product(*others):
+        if (i + j + k) % 3 == 0:
+            yield {"retriever": retriever, "decision": decision, "cell": cell, "halting": halting}
+
+
 @pytest.mark.parametrize("decision", names("decision"))
-@pytest.mark.parametrize("retriever", names("retriever"))
-def test_a_batch_gives_what_each_sequence_gives_alone(catalog, retriever, decision):
+def test_a_batch_gives_what_each_sequence_gives_alone(catalog, decision):
     early = {halting: [] for halting in names("halting")}
-    for cell, halting in itertools.product(names("cell"), names("halting")):
-        parts = dict(zip(SLOTS, (retriever, decision, cell, halting), strict=True))
+    for parts in combinations(decision):
+        halting = parts["halting"]
         for modulation in _modulations(decision):
             sets = ["model.width=8", *modulation, *SOON.get(halting, [])]
             encoder = assemble(read_spec(catalog, parts=parts, sets=sets), catalog).model.encoder.eval()

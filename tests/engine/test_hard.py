@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crvnn_core import Decision, Recursion
@@ -42,6 +42,7 @@ def batch(lengths, width=4, seed=1):
 
 @pytest.mark.parametrize("boundaries", [True, False])
 @pytest.mark.parametrize("halting", [Threshold, Never, lambda: FixedDepth(2)])
+@settings(max_examples=10)
 @given(lengths=st.lists(st.integers(1, 15), min_size=1, max_size=4), seed=st.integers(0, 20))
 def test_n_tokens_take_n_minus_1_compositions(boundaries, halting, lengths, seed):
     made = []
@@ -81,6 +82,7 @@ class Highest(Decision):
         return ((strength > left) & (strength > right)).to(scores.dtype)
 
 
+@settings(max_examples=20)
 @given(lengths=st.lists(st.integers(1, 14), min_size=1, max_size=4), seed=st.integers(0, 20))
 def test_decisions_that_are_binary_anyway_give_the_same_hard_and_soft(lengths, seed):
     encoder = model(decision=Highest(), seed=seed)

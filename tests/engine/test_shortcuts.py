@@ -72,7 +72,7 @@ def assert_same(one, two, atol=1e-9):
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
 @pytest.mark.parametrize("cell", [GatedCell, LSTMCell])
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(lengths=st.lists(st.integers(1, 24), min_size=1, max_size=4), seed=st.integers(0, 50))
 def test_leaving_out_what_is_exactly_nothing_changes_neither_values_nor_gradients(
     retriever, cell, lengths, seed
@@ -249,7 +249,7 @@ class Looking(Threshold):
 
 @pytest.mark.parametrize("decision", [Modulated, Stretched, StraightThrough])
 @given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=3), seed=st.integers(0, 5))
-@settings(max_examples=15)
+@settings(max_examples=6)
 def test_the_last_step_makes_what_is_wanted_and_changes_nothing(decision, lengths, seed):
     made = {}
     for halting in (Threshold, Looking):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crvnn_core import CrvnnError, Recursion
@@ -78,6 +78,7 @@ def test_settings_of_the_encoder_hold(settings, catalog):
     assert_same(recursion(catalog, **settings))
 
 
+@settings(max_examples=15)
 @given(
     lengths=st.lists(st.integers(1, 14), min_size=1, max_size=4),
     decision=st.sampled_from(["modulated", "stretched"]),

@@ -1,10 +1,8 @@
 """The example packages install and keep their contracts, as a stranger's would."""
 
-import http.client
+import importlib
 import json
-import re
 import shutil
-import signal
 import subprocess
 import tomllib
 from pathlib import Path
@@ -12,117 +10,66 @@ from pathlib import Path
 import pytest
 
 import small
+from crvnn_core import create_plugin_manager, read_catalog
+from crvnn_core.spec import read_spec
+from crvnn_core.spec.assembly import assemble
+from crvnn_core.training.trainer import train
+from crvnn_explorer.models import Explorer
+from exploring import asking, serving
 from venvs import throwaway_venv
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "plugins" / "examples").iterdir())
-
-
-class Installed:
-    """A virtual environment into which an example package has been installed."""
-
-    def __init__(self, example, directory, commands):
-        self.directory = directory
-        self.environment = throwaway_venv(directory / "venv", commands)
-        self.package = directory / example.name
-        shutil.copytree(example, self.package, ignore=shutil.ignore_patterns("__pycache__"))
-        self.name = tomllib.loads((self.package / "pyproject.toml").read_text())["project"]["name"]
-        self.run("pip", "install", "-e", self.package)
-
-    def run(self, *command):
-        """What a command prints; it must succeed."""
-        done = subprocess.run(
-            list(map(str, command)),
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_package_installs_and_keeps_its_contract(example, tmp_path, commands):
-    installed = Installed(example, tmp_path, commands)
-    slot = installed.name.rpartition("-")[2]
-    assert f"{installed.name} 0.1.0" in installed.run("crvnn", "check", slot, installed.name)
-    assert f"{installed.name} 0.1.0" in installed.run("crvnn", "assemble", f"--{slot}", installed.name)
-    installed.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", installed.package)
-
-
+EXAMPLES = Path(__file__).parents[2] / "plugins" / "examples"
 ENCODER = "easy-first-encoder"
 TEXT = "c d e f a"
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory, commands):
-    """The encoder of the examples, installed, and a run that was trained with it."""
-    (example,) = (path for path in EXAMPLES if path.name == ENCODER)
-    installed = Installed(example, tmp_path_factory.mktemp("encoder"), commands)
-    options = small.options(f"model.encoder={ENCODER}", "training.steps=3")
-    installed.run("crvnn", "train", *options, "--out", "run")
-    return installed
+@pytest.mark.parametrize("example", sorted(EXAMPLES.iterdir()), ids=lambda path: path.name)
+def test_an_example_package_installs_and_keeps_its_contract(example, tmp_path, commands):
+    environment = throwaway_venv(tmp_path / "venv", commands)
+
+    def run(*command):
+        """What a command prints; it must succeed."""
+        arguments = list(map(str, command))
+        done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    package = tmp_path / example.name
+    shutil.copytree(example, package, ignore=shutil.ignore_patterns("__pycache__"))
+    name = tomllib.loads((package / "pyproject.toml").read_text())["project"]["name"]
+    run("pip", "install", "-e", package)
+    slot = name.rpartition("-")[2]
+    assert f"{name} 0.1.0" in run("crvnn", "assemble", f"--{slot}", name)
+    run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", package)  # with the checks of 'crvnn check'
+    if name == ENCODER:
+        run("crvnn", "train", *small.options(f"model.encoder={ENCODER}", "training.steps=3"), "--out", "run")
+        predict = ["crvnn", "predict", "run", TEXT, "--plugin", small.PLUGIN, "--json"]
+        soft, hard = (json.loads(run(*predict, *more))[0] for more in ([], ["--hard"]))
+        assert soft["probabilities"] != hard["probabilities"]
+        assert hard["trees"][0].count("(") == len(TEXT.split()) - 1
 
 
-def test_an_installed_encoder_has_hard_inference_on_the_command_line(encoder):
-    predict = ["crvnn", "predict", "run", TEXT, "--plugin", small.PLUGIN, "--json"]
-    soft, hard = (json.loads(encoder.run(*predict, *more))[0] for more in ([], ["--hard"]))
-    assert soft["probabilities"] != hard["probabilities"]
-    assert hard["trees"][0].count("(") == len(TEXT.split()) - 1
-
-
-def test_an_installed_encoder_is_explored_with_hard_inference_and_neighbours(encoder):
-    own = encoder.directory / "venv" / "bin" / "crvnn"  # a process of its own: a signal will end it
-    command = [own, "explore", "run", "--port", "0", "--no-open", "--plugin", str(small.PLUGIN)]
-    server = subprocess.Popen(
-        command, cwd=encoder.directory, env=encoder.environment, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", server.stdout.readline())[1])
-        (model,) = _answer(port, "/api/models")["models"]
-        query = {"model": "run", "texts": [TEXT], "hard": True}
-        (inspected,) = _answer(port, "/api/inspect", query)["sequences"]
+def test_an_encoder_of_a_package_is_explored_with_hard_inference_and_neighbours(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(EXAMPLES / ENCODER)
+    catalog = read_catalog(create_plugin_manager(small, importlib.import_module("easy_first_encoder")))
+    sets = [
+        "task=letters",
+        f"model.encoder={ENCODER}",
+        "model.width=8",
+        "training.steps=3",
+        "training.epochs=0",
+    ]
+    train(assemble(read_spec(catalog, sets=sets), catalog), tmp_path / "run")
+    query = {"model": str(tmp_path / "run"), "texts": [TEXT], "hard": True}
+    with serving(Explorer.load([query["model"]], catalog)) as port:
+        ask = asking(port)
+        (model,) = ask("/api/models")[1]["models"]
+        (inspected,) = ask("/api/inspect", query)[1]["sequences"]
         step = len(inspected["compose"]) - 1
-        near = _answer(port, "/api/neighbours", {**query, "sequence": 0, "step": step})
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.communicate(timeout=30)
+        near = ask("/api/neighbours", {**query, "sequence": 0, "step": step})[1]
     assert model["hard"]
     assert [setting["name"] for setting in model["encoder"]["settings"]] == ["temperature"]
     assert {value for row in inspected["compose"] + inspected["exists"] for value in row} == {0.0, 1.0}
     first, last = (place for place, exists in enumerate(inspected["exists"][step]) if exists)
     assert near["right"][first] == [[last, 1.0]]
     assert near["left"][last] == [[first, 1.0]]
-
-
-def _answer(port, path, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    sent = {"body": json.dumps(body), "headers": {"Content-Type": "application/json"}} if body else {}
-    connection.request("POST" if body else "GET", path, **sent)
-    response = connection.getresponse()
-    found = json.loads(response.read())
-    connection.close()
-    assert response.status == 200, found
-    return found
-
-
-def test_an_installed_encoder_is_measured_soft_and_hard(encoder):
-    names = [ENCODER, f"{ENCODER}-hard"]
-    chosen = [part for name in names for part in ("--contender", name)]
-    size = ["--lengths", "8-12", "--samples", 1, "--repeats", 1, "--width", 8]
-    bench = [
-        "crvnn",
-        "bench",
-        "speed",
-        "--weights",
-        "untrained",
-        "--work",
-        "forward",
-        *chosen,
-        *size,
-        "--json",
-    ]
-    entries = json.loads(encoder.run(*bench))["entries"]
-    assert [entry["contender"] for entry in entries] == names
-    assert all(entry["seconds"] for entry in entries)

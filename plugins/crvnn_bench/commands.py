@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import asdict, evolve, fields, frozen
 
 from crvnn_bench.setup import ALONE, CRVNN, UNTRAINED, VARIANTS, Setup, environment, sentence
 from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Any], Any]
 GIB = 2**30
-#: The depth with halting off, unless another is asked for: n - 1 steps of long sequences take minutes.
-HALTING_OFF_STEPS = 32
 #: The lengths of the paper's speed test.
 RANGES = ("81-100", "101-200", "201-500", "501-700", "701-1000")
 _IDLE = 0.9  # least CPU seconds per wall-clock second on a machine that does nothing else
@@ -47,43 +47,127 @@ def bench() -> None:
     """
 
 
-def _option(*names: str, default: Any, help: str, type: Any = None, **how: Any) -> Decorator:
+@frozen
+class Report:
+    """What a command has measured."""
+
+    setup: Setup
+    #: What was measured, for the line below the tables.
+    what: str
+    tables: Sequence[Table]
+    #: For JSON.
+    found: dict[str, Any]
+    #: The shares of a core that contenders had; a busy machine is mentioned.
+    processors: Sequence[float | None] = ()
+
+
+def _option(*names: str, default: Any, help: str, **how: Any) -> Decorator:
     """An option that shows its default, and may be repeated if that is a tuple."""
     if isinstance(default, tuple):
         how["multiple"], help = True, f"{help} May be repeated."
-    return click.option(*names, default=default, show_default=True, type=type, help=help, **how)
+    return click.option(*names, default=default, show_default=True, help=help, **how)
 
 
-def _options(*own: Decorator) -> Decorator:
-    """A command's own options, and behind them those of every measurement."""
-    common = (
-        _option("--preset", default="paper", help="The preset of untrained models."),
-        _option("--width", default=128, type=_POSITIVE, help="Width of untrained models."),
-        _option("--seed", default=0, type=click.IntRange(min=0), help="Random seed."),
-        click.option(
-            "--threads",
-            default=0,
-            type=click.IntRange(0, 1024),
-            help="Threads of torch.  [default: torch's own choice]",
-        ),
-        _option("--device", default="cpu", help="Device: cpu or cuda."),
-        click.option(
-            "-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the results as JSON."
-        ),
-    )
+_COMMON = (
+    _option("--preset", default="paper", help="The preset of untrained models."),
+    _option("--width", default=128, type=_POSITIVE, help="Width of untrained models."),
+    _option("--seed", default=0, type=click.IntRange(min=0), help="Random seed."),
+    click.option(
+        "--threads",
+        default=0,
+        type=click.IntRange(0, 1024),
+        help="Threads of torch.  [default: torch's own choice]",
+    ),
+    _option("--device", default="cpu", help="Device: cpu or cuda."),
+    click.option(
+        "-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the results as JSON."
+    ),
+)
 
-    def decorate(command: Any) -> Any:
-        decorated = json_option(plugin_option(pass_session(command)))
-        for option in reversed((*own, *common)):
-            decorated = option(decorated)
-        return decorated
+
+def _measurement(name: str, short_help: str, *own: Decorator) -> Decorator:
+    """Makes a command of a function from contenders and the command's own options to a report, which is published."""
+
+    def decorate(function: Callable[..., Report]) -> click.Command:
+        @functools.wraps(function)
+        def measure(session: Session, out: Path | None, as_json: bool, **options: Any) -> None:
+            setting = {own.name: options.pop(own.name) for own in fields(Setup) if own.name in options}
+            setup = Setup(**setting, plugins=[str(file) for file in session.files])
+            _publish(name, function(_contenders(session, setup), **options), out, as_json)
+
+        command = json_option(plugin_option(pass_session(measure)))
+        for option in reversed((*own, *_COMMON)):
+            command = option(command)
+        return bench.command(name, short_help=short_help)(command)
 
     return decorate
 
 
-def _weights(default: Any) -> Decorator:
-    help = f"A run directory, an installed model, or '{UNTRAINED}'."
-    return _option("--weights", default=default, metavar="RUN", help=help)
+def _contenders(session: Session, setup: Setup) -> Contenders:
+    """The contenders of a setup; sets torch's threads and flushes denormals."""
+    os.environ.setdefault(
+        "KINETO_LOG_LEVEL", "99"
+    )  # before torch is imported: else the profiler logs its start
+    import torch
+
+    from crvnn_bench.contenders import Contenders
+    from crvnn_core.errors import CrvnnError
+
+    try:
+        torch.zeros(1, device=setup.device)
+    except (RuntimeError, AssertionError) as error:
+        raise CrvnnError(f"--device {setup.device} cannot be used: {str(error).splitlines()[0]}") from None
+    if setup.threads:
+        torch.set_num_threads(setup.threads)
+    torch.set_flush_denormal(True)  # as training does
+    return Contenders(setup, session.catalog)
+
+
+def _publish(kind: str, report: Report, out: Path | None, as_json: bool) -> None:
+    """Save the results, and print them as JSON, or as tables with what was measured on which machine."""
+    from crvnn_core.files import write_atomically
+
+    setup = report.setup
+    results = {"bench": kind, "environment": environment(setup), "setup": asdict(setup), **report.found}
+    if out is not None:
+        write_atomically(out, json.dumps(results, indent=2) + "\n")
+    if as_json:
+        print_json(results)
+        return
+    for table in report.tables:
+        table.print()
+        click.echo()
+    click.echo(f"{report.what[0].upper()}{report.what[1:]}.\n{sentence(results['environment'])}.")
+    least = min((share for share in report.processors if share is not None), default=1.0)
+    if setup.device == "cpu" and least < _IDLE:
+        click.echo(f"The machine was busy: contenders had a CPU core for only {least:.0%} of the time.")
+
+
+def _table(rows: Sequence[dict[str, Any]], *columns: tuple[str, str] | tuple[str, str, Any]) -> Table:
+    """A table of columns: a title, the key of its values, and how to write them if they are numbers.
+
+    Numbers are written by a function or in a format, and stand to the right. The quartiles are those of the times.
+    """
+
+    def cell(row: dict[str, Any], key: str, form: Any = str) -> str:
+        value = row["seconds" if key == "quartiles" else key]
+        if value is None:
+            return ""
+        if key == "quartiles":
+            return f"{_ms(row['low'])} - {_ms(row['high'])}"
+        return str(form(value)) if callable(form) else format(value, form)
+
+    titles = [column[0] for column in columns]
+    right = [number for number, column in enumerate(columns) if len(column) > 2]
+    return Table(titles, [[cell(row, *column[1:]) for column in columns] for row in rows], right)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:,.0f}" if seconds >= 0.1 else f"{1000 * seconds:.2f}"
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:,.1f}"
 
 
 def _contender(*default: str) -> Decorator:
@@ -97,6 +181,18 @@ def _contender(*default: str) -> Decorator:
         f"('crvnn list encoders'), or a variant of one: {variants}, or as in my-encoder-hard.  "
         f"[default: {', '.join(default)}; with weights of another encoder, that one]",
     )
+
+
+def _chosen(names: Sequence[str], default: Sequence[str], contenders: Contenders, work: str) -> list[str]:
+    """The names of the contenders to measure, checked: those asked for, or the default for the weights."""
+    from crvnn_bench.contenders import check_contenders
+
+    return check_contenders(names or contenders.default(default), contenders.catalog, work == "train")
+
+
+def _weights(default: str) -> Decorator:
+    help = f"A run directory, an installed model, or '{UNTRAINED}'."
+    return _option("--weights", default=default, metavar="RUN", help=help)
 
 
 def _lengths(*default: str) -> Decorator:
@@ -135,120 +231,17 @@ _WORK: Decorator = _option(
     type=click.Choice(["train", "forward"]),
     help="A training step (forward, loss, backward; no optimizer), or a forward pass.",
 )
-_HALTING: Decorator = click.option(
-    "--halting/--no-halting", default=True, help="Let sequences halt, or make them take every step."
-)
-_MAX_STEPS: Decorator = click.option(
-    "--max-steps",
-    default=0,
-    type=click.IntRange(min=0),
-    help=f"Take at most so many recursion steps.  [default: no limit; {HALTING_OFF_STEPS} with --no-halting]",
-)
 _WITH_CHECKPOINTS = ("crvnn", "crvnn-checkpointed", "dense")
-_DESCRIPTIONS = {
+_CLOCK = {
     "train": "forward pass, loss and backward pass; the optimizer is outside the clock",
     "forward": "forward pass without gradients",
 }
 
 
-def _contenders(session: Session, weights: str, options: dict[str, Any]) -> Contenders:
-    """The contenders of the setup that the options describe; sets torch's threads and flushes denormals."""
-    import torch
-    from attrs import fields
-
-    from crvnn_bench.contenders import Contenders
-    from crvnn_core.errors import CrvnnError
-
-    setting = {own.name: options[own.name] for own in fields(Setup) if own.name in options}
-    if not setting.get("halting", True) and not setting.get("max_steps"):
-        setting["max_steps"] = HALTING_OFF_STEPS
-    setup = Setup(**{**setting, "weights": weights, "plugins": [str(file) for file in session.files]})
-    try:
-        torch.zeros(1, device=setup.device)
-    except (RuntimeError, AssertionError) as error:
-        raise CrvnnError(f"--device {setup.device} cannot be used: {str(error).splitlines()[0]}") from None
-    if setup.threads:
-        torch.set_num_threads(setup.threads)
-    torch.set_flush_denormal(True)  # as training does
-    return Contenders(setup, session.catalog)
-
-
-def _choose(names: Sequence[str], default: Sequence[str], contenders: Contenders, work: str) -> list[str]:
-    """The names of the contenders to measure, checked: those asked for, or the default for the weights."""
-    from crvnn_bench.contenders import check_contenders
-
-    return check_contenders(names or contenders.default(default), contenders.catalog, work == "train")
-
-
-def _publish(
-    kind: str,
-    setup: Setup,
-    options: dict[str, Any],
-    what: str,
-    tables: Iterable[Table],
-    found: dict[str, Any],
-    processors: Iterable[float | None] = (),
-) -> None:
-    """Save the results, and print them as JSON, or as tables with what was measured on which machine.
-
-    :param processors: the shares of a core that contenders had; a busy machine is mentioned.
-    """
-    from attrs import asdict
-
-    from crvnn_core.files import write_atomically
-
-    results = {"bench": kind, "environment": environment(setup), "setup": asdict(setup), **found}
-    if options["out"] is not None:
-        write_atomically(options["out"], json.dumps(results, indent=2) + "\n")
-    if options["as_json"]:
-        print_json(results)
-        return
-    for table in tables:
-        table.print()
-        click.echo()
-    click.echo(f"{what[0].upper()}{what[1:]}.\n{sentence(results['environment'])}.")
-    least = min((share for share in processors if share is not None), default=1.0)
-    if setup.device == "cpu" and least < _IDLE:
-        click.echo(f"The machine was busy: contenders had a CPU core for only {least:.0%} of the time.")
-
-
-def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:,.0f}" if seconds >= 0.1 else f"{1000 * seconds:.2f}"
-
-
-def _mib(size: float) -> str:
-    return f"{size / 2**20:,.1f}"
-
-
-def _table(rows: Sequence[dict[str, Any]], *columns: tuple[str, str] | tuple[str, str, Any]) -> Table:
-    """A table of columns: a title, the key of its values, and how to write them if they are numbers.
-
-    Numbers are written by a function or in a format, and stand to the right. The quartiles are those of the times.
-    """
-
-    def cell(row: dict[str, Any], key: str, form: Any = str) -> str:
-        value = row["seconds" if key == "quartiles" else key]
-        if value is None:
-            return ""
-        if key == "quartiles":
-            return f"{_ms(row['low'])} - {_ms(row['high'])}"
-        return str(form(value)) if callable(form) else format(value, form)
-
-    right = [number for number, column in enumerate(columns) if len(column) > 2]
-    return Table(
-        [title for title, *_ in columns], [[cell(row, *rest) for _, *rest in columns] for row in rows], right
-    )
-
-
-def _first_column(chosen: Sequence[Sequence[str]]) -> str:
-    """The title of the column that compares with the first contender, which may differ between weights."""
-    firsts = {names[0] for names in chosen}
-    return f"x {firsts.pop()}" if len(firsts) == 1 else "x first"
-
-
-@bench.command("speed", short_help="Time encoders against each other.")
-@_options(
-    _weights(("listops",)),
+@_measurement(
+    "speed",
+    "Time encoders against each other.",
+    _weights("listops"),
     _contender("crvnn", "dense"),
     _lengths(*RANGES),
     _batch((1,)),
@@ -265,12 +258,17 @@ def _first_column(chosen: Sequence[Sequence[str]]) -> str:
         default=False,
         help="In training, time the matrix products of the weights' encoder alone as well.",
     ),
-    _HALTING,
-    _MAX_STEPS,
     _limit(120.0, _FEWER),
     _MEMORY,
 )
-def _speed(session: Session, names: tuple[str, ...], work: str, floor: bool, **options: Any) -> None:
+def _speed(
+    contenders: Contenders,
+    names: tuple[str, ...],
+    lengths: tuple[str, ...],
+    batch: tuple[int, ...],
+    memory: float,
+    **how: Any,
+) -> Report:
     """Time contenders on ListOps expressions in interleaved runs: medians, quartiles and recursion steps.
 
     The paper's speed test is 50 training steps at batch 1. Times are for one batch.
@@ -287,27 +285,17 @@ def _speed(session: Session, names: tuple[str, ...], work: str, floor: bool, **o
     from crvnn_bench.experiments import Round, compare
     from crvnn_bench.workloads import read_range
 
-    how = {key: options[key] for key in ("samples", "similar", "repeats", "limit")}
-    how |= {"work": work, "floor": floor, "memory": options["memory"] * GIB}
-    spans = [read_range(text) for text in options["lengths"]]
-    sizes = dict.fromkeys(options["batch"])
-    rounds = [Round(lengths=span, batch=size, **how) for span in spans for size in sizes]
-    measured = []
-    for weights in dict.fromkeys(options["weights"]):
-        contenders = _contenders(session, weights, options)
-        chosen = _choose(names, ("crvnn", "dense"), contenders, work)
-        if floor and (work != "train" or contenders.encoder not in chosen):
-            raise click.UsageError(
-                f"--floor is about training steps of the contender {contenders.encoder}; it must be among them."
-            )
-        measured.append((contenders, chosen))
+    spans, work = [read_range(text) for text in lengths], how["work"]
+    chosen = _chosen(names, ("crvnn", "dense"), contenders, work)
+    if how["floor"] and (work != "train" or contenders.encoder not in chosen):
+        raise click.UsageError(
+            f"--floor is about training steps of the contender {contenders.encoder}; it must be among them."
+        )
     rows = []
-    with counting(
-        sum(round_.jobs(chosen) for _, chosen in measured for round_ in rounds), "measuring"
-    ) as done:
-        for contenders, chosen in measured:
-            for round_ in rounds:
-                rows += compare(contenders, chosen, round_, done)
+    for span in spans:
+        for size in dict.fromkeys(batch):
+            round_ = Round(lengths=span, batch=size, memory=memory * GIB, **how)
+            rows += compare(contenders, chosen, round_)
     table = _table(
         rows,
         ("weights", "weights"),
@@ -316,19 +304,20 @@ def _speed(session: Session, names: tuple[str, ...], work: str, floor: bool, **o
         ("contender", "contender"),
         ("ms a batch", "seconds", _ms),
         ("quartiles", "quartiles", ""),
-        (_first_column([chosen for _, chosen in measured]), "against", ".2f"),
+        (f"x {chosen[0]}", "against", ".2f"),
         ("steps", "steps", ".1f"),
         ("", "note"),
     )
-    setup, clock = measured[0][0].setup, _DESCRIPTIONS[work]
-    facts = {"work": work, "clock": clock, "samples": options["samples"], "similar": options["similar"]}
+    setup, clock = contenders.setup, _CLOCK[work]
+    facts = {"work": work, "clock": clock, "samples": how["samples"], "similar": how["similar"]}
     found = {"facts": facts, "entries": rows}
     processors = [row["processor"] for row in rows]
-    _publish("speed", setup, options, f"{clock}; {setup.depth}", [table], found, processors)
+    return Report(setup, clock, [table], found, processors)
 
 
-@bench.command("encoders", short_help="Compare all encoders: time of an epoch, memory.")
-@_options(
+@_measurement(
+    "encoders",
+    "Compare all encoders: time of an epoch, memory.",
     click.option(
         "--contender",
         "names",
@@ -347,7 +336,15 @@ def _speed(session: Session, names: tuple[str, ...], work: str, floor: bool, **o
     _MEMORY,
     _weights(UNTRAINED),
 )
-def _encoders(session: Session, names: tuple[str, ...], batch: int, weights: str, **options: Any) -> None:
+def _encoders(
+    contenders: Contenders,
+    names: tuple[str, ...],
+    lengths: tuple[str, ...],
+    batch: int,
+    samples: int,
+    memory: float,
+    **how: Any,
+) -> Report:
     """Compare encoders of equal width: the seconds of an epoch of training, and the peak memory of a step.
 
     An epoch is timed in interleaved runs of all encoders in one process, without the optimizer; its median is shown.
@@ -366,22 +363,20 @@ def _encoders(session: Session, names: tuple[str, ...], batch: int, weights: str
     from crvnn_bench.experiments import Round, compare_encoders
     from crvnn_bench.workloads import read_range
 
-    spans = list(dict.fromkeys(map(read_range, options["lengths"])))
-    contenders = _contenders(session, weights, options)
+    spans = list(dict.fromkeys(map(read_range, lengths)))
     setup, catalog = contenders.setup, contenders.catalog
     chosen = check_contenders(names or all_encoders(catalog), catalog, training=True)
-    samples = max(1, options["samples"] // batch) * batch
+    samples = max(1, samples // batch) * batch
     round_ = Round(
         lengths=spans[0],
         batch=batch,
         samples=samples,
         work="train",
-        repeats=options["repeats"],
-        limit=options["limit"],
-        memory=options["memory"] * GIB,
+        memory=memory * GIB,
         similar=True,
+        **how,
     )
-    rows, processors = compare_encoders(contenders, chosen, spans, round_, counting)
+    rows, processors = compare_encoders(contenders, chosen, spans, round_)
     table = _table(
         rows,
         ("tokens", "lengths"),
@@ -392,25 +387,24 @@ def _encoders(session: Session, names: tuple[str, ...], batch: int, weights: str
         (f"x {chosen[0]}", "larger", ".2f"),
         ("", "note"),
     )
-    width, whose = contenders.base.model.encoder.width, "" if weights == UNTRAINED else "weights "
-    what = (
-        f"epochs of {samples // batch} training steps of {batch} expressions, width {width}, {whose}{weights}"
-    )
+    width, whose = contenders.base.model.encoder.width, "" if setup.weights == UNTRAINED else "weights "
+    steps = f"epochs of {samples // batch} training steps of {batch} expressions"
     found = {"facts": {"batch": batch, "samples": samples}, "entries": rows}
-    _publish("encoders", setup, options, what, [table], found, processors)
+    return Report(setup, f"{steps}, width {width}, {whose}{setup.weights}", [table], found, processors)
 
 
-@bench.command("memory", short_help="Measure the peak memory of a training step.")
-@_options(
-    _weights(("listops",)),
+@_measurement(
+    "memory",
+    "Measure the peak memory of a training step.",
+    _weights("listops"),
     _contender(*_WITH_CHECKPOINTS),
     _lengths("1000"),
     _batch(1),
     _WORK,
-    _HALTING,
-    _MAX_STEPS,
 )
-def _memory(session: Session, names: tuple[str, ...], batch: int, work: Any, **options: Any) -> None:
+def _memory(
+    contenders: Contenders, names: tuple[str, ...], lengths: tuple[str, ...], batch: int, work: Any
+) -> Report:
     """Measure the peak memory of one training step, every contender in a fresh process.
 
     The peak is that of the process; beside it stands the peak of tensors alone. The difference is allocator overhead:
@@ -424,15 +418,9 @@ def _memory(session: Session, names: tuple[str, ...], batch: int, work: Any, **o
     from crvnn_bench.experiments import peaks
     from crvnn_bench.workloads import read_range
 
-    spans = [read_range(text) for text in options["lengths"]]
-    measured = []
-    for weights in dict.fromkeys(options["weights"]):
-        contenders = _contenders(session, weights, options)
-        measured.append((contenders, _choose(names, _WITH_CHECKPOINTS, contenders, work)))
-    rows = []
-    with counting(len(spans) * sum(len(chosen) for _, chosen in measured), "measuring") as done:
-        for contenders, chosen in measured:
-            rows += peaks(contenders, chosen, spans, batch, work, done)
+    spans = [read_range(text) for text in lengths]
+    chosen = _chosen(names, _WITH_CHECKPOINTS, contenders, work)
+    rows = peaks(contenders, chosen, spans, batch, work)
     table = _table(
         rows,
         ("weights", "weights"),
@@ -440,17 +428,18 @@ def _memory(session: Session, names: tuple[str, ...], batch: int, work: Any, **o
         ("batch", "batch", "d"),
         ("contender", "contender"),
         ("peak MiB", "bytes", _mib),
-        (_first_column([chosen for _, chosen in measured]), "against", ".2f"),
+        (f"x {chosen[0]}", "against", ".2f"),
         ("tensors MiB", "tensors", _mib),
         ("steps", "steps", ".1f"),
         ("", "note"),
     )
-    setup = measured[0][0].setup
-    _publish("memory", setup, options, f"{rows[0]['measured']}; {setup.depth}", [table], {"entries": rows})
+    setup = contenders.setup
+    return Report(setup, rows[0]["measured"], [table], {"entries": rows})
 
 
-@bench.command("lengths", short_help="Measure how time and memory grow with the length.")
-@_options(
+@_measurement(
+    "lengths",
+    "Measure how time and memory grow with the length.",
     _weights(UNTRAINED),
     _contender(*_WITH_CHECKPOINTS),
     _option(
@@ -465,7 +454,14 @@ def _memory(session: Session, names: tuple[str, ...], batch: int, work: Any, **o
     _limit(120.0, _FEWER),
     _MEMORY,
 )
-def _growth(session: Session, weights: str, names: tuple[str, ...], **options: Any) -> None:
+def _growth(
+    contenders: Contenders,
+    names: tuple[str, ...],
+    lengths: tuple[int, ...],
+    depth: int,
+    memory: float,
+    **how: Any,
+) -> Report:
     """Measure how time and memory of a training step grow with length, at fixed depth.
 
     The exponents are the p of n ** p, by linear regression in log-log space.
@@ -477,12 +473,9 @@ def _growth(session: Session, weights: str, names: tuple[str, ...], **options: A
     """
     from crvnn_bench.experiments import exponents, sweep
 
-    contenders = _contenders(session, weights, {**options, "halting": False, "max_steps": options["depth"]})
-    chosen = _choose(names, _WITH_CHECKPOINTS, contenders, "train")
-    sizes = sorted(set(options["lengths"]))
-    how = {"repeats": options["repeats"], "limit": options["limit"], "memory": options["memory"] * GIB}
-    with counting(len(sizes) * len(chosen), "measuring") as done:
-        points = list(sweep(contenders, chosen, sizes, done=done, **how))
+    contenders.setup = setup = evolve(contenders.setup, max_steps=depth)
+    chosen = _chosen(names, _WITH_CHECKPOINTS, contenders, "train")
+    points = list(sweep(contenders, chosen, sorted(set(lengths)), memory=memory * GIB, **how))
     grown = exponents(points)
     figures = _table(
         sorted(points, key=lambda point: (chosen.index(point["contender"]), point["length"])),
@@ -493,21 +486,21 @@ def _growth(session: Session, weights: str, names: tuple[str, ...], **options: A
         ("peak MiB", "bytes", _mib),
         ("", "note"),
     )
-    powers = [{"contender": name, **grown[name]} for name in chosen]
     growth = _table(
-        powers,
+        [{"contender": name, **grown[name]} for name in chosen],
         ("contender", "contender"),
         ("time grows as", "time", "n^{:.2f}".format),
         ("memory grows as", "memory", "n^{:.2f}".format),
     )
-    setup, width = contenders.setup, contenders.base.model.encoder.width
-    found = {"width": width, "points": points, "exponents": grown}
-    what = f"training steps on random tokens; {setup.depth}"
-    _publish("lengths", setup, options, what, [figures, growth], found)
+    found = {"width": contenders.base.model.encoder.width, "points": points, "exponents": grown}
+    return Report(
+        setup, f"training steps on random tokens; halting off, {depth} steps", [figures, growth], found
+    )
 
 
-@bench.command("shortcuts", short_help="Measure every shortcut, alone and together.")
-@_options(
+@_measurement(
+    "shortcuts",
+    "Measure every shortcut, alone and together.",
     _weights("listops"),
     _option("--rows", default=10_000, type=_POSITIVE, help="Expressions of all lengths."),
     _option(
@@ -518,9 +511,7 @@ def _growth(session: Session, weights: str, names: tuple[str, ...], **options: A
         help="Tolerance of drop and skip.",
     ),
 )
-def _shortcuts(
-    session: Session, weights: str, rows: int, tolerances: tuple[float, ...], **options: Any
-) -> None:
+def _shortcuts(contenders: Contenders, rows: int, tolerances: tuple[float, ...]) -> Report:
     """Measure every shortcut, alone and together: the time that it saves, and what it changes.
 
     Dropping positions, skipping cells and hard inference are compared with the same model without shortcuts: in time,
@@ -531,12 +522,10 @@ def _shortcuts(
       crvnn bench shortcuts --rows 1000
       crvnn bench shortcuts --weights runs/first --tolerance 0.001
     """
-    from crvnn_bench.experiments import effects, rows_of, settings
+    from crvnn_bench.experiments import effects, settings
 
-    contenders = _contenders(session, weights, options)
     setup = contenders.setup
-    chosen = settings(contenders, list(dict.fromkeys(tolerances)))
-    found = effects(contenders, rows_of(rows, setup.seed), chosen, counting)
+    found = effects(contenders, rows, settings(contenders, list(dict.fromkeys(tolerances))))
     table = _table(
         found,
         ("setting", "setting"),
@@ -548,22 +537,23 @@ def _shortcuts(
         ("difference", "difference", lambda share: f"{100 * share:+.2f}"),
         ("steps", "steps", ".1f"),
     )
-    what = f"forward passes on {rows:,} expressions of all lengths, weights '{weights}'"
-    _publish("shortcuts", setup, options, what, [table], {"rows": rows, "effects": found})
+    what = f"forward passes on {rows:,} expressions of all lengths, weights '{setup.weights}'"
+    return Report(setup, what, [table], {"rows": rows, "effects": found})
 
 
-@bench.command("profile", short_help="Show where the time of a training step goes.")
-@_options(
+@_measurement(
+    "profile",
+    "Show where the time of a training step goes.",
     _weights("listops"),
     _contender("crvnn"),
     _option("--lengths", default="701-1000", metavar="LOW-HIGH", help="Tokens."),
     _batch(1),
     _option("--samples", default=3, type=_POSITIVE, help="Expressions in all."),
     _option("--top", default=15, type=_POSITIVE, help="Operations to show."),
-    _HALTING,
-    _MAX_STEPS,
 )
-def _profile(session: Session, weights: str, names: tuple[str, ...], batch: int, **options: Any) -> None:
+def _profile(
+    contenders: Contenders, names: tuple[str, ...], lengths: str, batch: int, samples: int, top: int
+) -> Report:
     """Show where the time of a training step goes: by slot, and by operation.
 
     \b
@@ -571,18 +561,13 @@ def _profile(session: Session, weights: str, names: tuple[str, ...], batch: int,
       crvnn bench profile --weights untrained --lengths 1000
       crvnn bench profile --contender dense-retriever
     """
-    # Before torch is imported: else the profiler logs its start.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-
     from crvnn_bench.profile import profile_step
     from crvnn_bench.timing import ready
     from crvnn_bench.workloads import read_range, samples_of
 
-    span = read_range(options["lengths"])
-    contenders = _contenders(session, weights, options)
-    setup = contenders.setup
-    groups = samples_of(span, batch, options["samples"], setup.seed)
-    profiles, chosen = {}, _choose(names, ("crvnn",), contenders, "train")
+    span, setup = read_range(lengths), contenders.setup
+    groups = samples_of(span, batch, samples, setup.seed)
+    profiles, chosen = {}, _chosen(names, ("crvnn",), contenders, "train")
     with counting(len(chosen), "profiling") as done:
         for name in chosen:
             model = ready("train", contenders.build(name))
@@ -598,14 +583,10 @@ def _profile(session: Session, weights: str, names: tuple[str, ...], batch: int,
             ("calls", "calls", ",.0f"),
         )
         for name, found in profiles.items()
-        for title, shares in (
-            ("slot", found["slots"]),
-            ("operation", found["operations"][: options["top"]]),
-        )
+        for title, shares in (("slot", found["slots"]), ("operation", found["operations"][:top]))
     ]
-    what = f"one training step at {span} tokens, batch {batch}, weights '{weights}', profiler on"
-    results = {"lengths": str(span), "batch": batch, "profiles": profiles}
-    _publish("profile", setup, options, what, tables, results)
+    what = f"one training step at {span} tokens, batch {batch}, weights '{setup.weights}', profiler on"
+    return Report(setup, what, tables, {"lengths": str(span), "batch": batch, "profiles": profiles})
 
 
 @bench.command("plot", short_help="Plot the results of 'crvnn bench lengths'.")

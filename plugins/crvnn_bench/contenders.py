@@ -11,7 +11,6 @@ import attrs
 from attrs import frozen
 from torch import Tensor
 
-from crvnn_bench.dense import DenseEngine
 from crvnn_bench.setup import ALONE, CRVNN, UNTRAINED, VARIANTS, Setup
 from crvnn_core import (
     Batch,
@@ -36,6 +35,13 @@ from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
 from crvnn_tasks.listops.language import VOCABULARY
 
+#: Settings of the encoder that make a variant, or a part of it.
+_SETTINGS = {
+    "checkpointed": "model.encoder.checkpoint=true",
+    "plain": "model.encoder.shortcuts=false",
+    "dense": "model.encoder.shortcuts=false",
+}
+
 
 def read_name(text: str, encoders: Collection[str]) -> tuple[str, str] | None:
     """The encoder, empty for the one that has the weights, and the variant, empty for none; ``None`` if unknown.
@@ -53,12 +59,10 @@ def read_name(text: str, encoders: Collection[str]) -> tuple[str, str] | None:
     return None
 
 
-def known_contenders(catalog: Catalog) -> dict[str, str]:
-    """The contenders to choose from, each with a summary: installed encoders, and the variants of ``crvnn``."""
-    encoders = {name: offer.component.summary for name, offer in catalog.components["encoder"].items()}
-    first = {CRVNN: encoders.pop(CRVNN)} if CRVNN in encoders else {}
-    variants = {name if name in ALONE else f"{CRVNN}-{name}": text for name, text in VARIANTS.items()}
-    return first | variants | encoders
+def known_contenders(catalog: Catalog) -> list[str]:
+    """The contenders to choose from: ``crvnn``, its variants, and the other installed encoders."""
+    variants = [name if name in ALONE else f"{CRVNN}-{name}" for name in VARIANTS]
+    return list(dict.fromkeys([CRVNN, *variants, *catalog.components["encoder"]]))
 
 
 def check_contenders(names: Sequence[str], catalog: Catalog, training: bool) -> list[str]:
@@ -78,15 +82,9 @@ def check_contenders(names: Sequence[str], catalog: Catalog, training: bool) -> 
     return list(dict.fromkeys(names))
 
 
-def all_encoders(catalog: Catalog) -> tuple[str, ...]:
+def all_encoders(catalog: Catalog) -> list[str]:
     """Every installed encoder; ``crvnn`` first, by its own loss and by self-training."""
-    names = set(catalog.components["encoder"])
-    first = (CRVNN, f"{CRVNN}-self-training") if CRVNN in names else ()
-    return (*first, *sorted(names - {CRVNN}))
-
-
-#: Encoder settings that make a variant.
-_SETTINGS = {"checkpointed": "model.encoder.checkpoint=true", "plain": "model.encoder.shortcuts=false"}
+    return list(dict.fromkeys([CRVNN, f"{CRVNN}-self-training", *sorted(catalog.components["encoder"])]))
 
 
 class Contenders:
@@ -125,32 +123,25 @@ class Contenders:
         (encoder, variant), base = self._read(name), self.base
         if encoder not in ("", self.encoder):
             base = self._untrained({"encoder": encoder}, base.model.encoder.width)
-        own = attrs.evolve(base, model=copy.deepcopy(base.model))
+        kind = base.spec.model.encoder.name
         parts, sets = self._changes(base.spec, variant)
         try:
+            own = attrs.evolve(base, model=copy.deepcopy(base.model))
             model = exchange_parts(own, self.catalog, parts, sets).model
         except SpecError as error:
-            raise CrvnnError(
-                f"{name}: the encoder '{base.spec.model.encoder.name}' has no such variant:\n{error}"
-            ) from None
-        if variant == "dense":
-            model.encoder = DenseEngine(model.encoder)
-        elif variant == "hard":
+            raise CrvnnError(f"{name}: the encoder '{kind}' has no such variant:\n{error}") from None
+        if variant == "hard":
             if not model.encoder.hard_inference:
-                kind = base.spec.model.encoder.name
                 raise CrvnnError(f"{name}: the encoder '{kind}' declares no hard inference (hard_inference)")
             _decide_hard(model.encoder)
-        elif variant == "torch":
+        elif variant in ("torch", "dense"):
             _run_without_kernels(model.encoder)
         elif variant == "self-training":
-            _train_by_self_training(model, self._objective(base))
+            component = self.catalog.find("objective", "self-training").component
+            # Decisions learn from every tree, whatever the weights: else untrained ones would have less to do.
+            given = {"task": base.task, "seed": self.setup.seed}
+            _train_by(component.make(given, confidence=0.0), model)
         return model.to(self.setup.device)
-
-    def _objective(self, base: Trained) -> Objective:
-        component = self.catalog.find("objective", "self-training").component
-        # Decisions learn from every tree, whatever the weights: else untrained ones would have less to do.
-        objective: Objective = component.make({"task": base.task, "seed": self.setup.seed}, confidence=0.0)
-        return objective
 
     def _read(self, name: str) -> tuple[str, str]:
         found = read_name(name, self.catalog.components["encoder"])
@@ -169,12 +160,12 @@ class Contenders:
         accepted = self.catalog.find("encoder", spec.model.encoder.name).component.parameters()
         parts: dict[str, str] = {}
         sets = [_SETTINGS[variant]] if variant in _SETTINGS else []
-        retriever = spec.model.retriever.name
-        if variant == "dense-retriever":
-            parts["retriever"] = f"{retriever.removesuffix('-dense')}-dense"
-        elif "retriever" in accepted and retriever.endswith("-dense"):
-            parts["retriever"] = retriever.removesuffix("-dense")
-        if "halting" in accepted and not self.setup.halting:
+        retriever = spec.model.retriever.name.removesuffix("-dense")
+        if variant in ("dense", "dense-retriever"):
+            parts["retriever"] = f"{retriever}-dense"
+        elif "retriever" in accepted:
+            parts["retriever"] = retriever
+        if "halting" in accepted and self.setup.max_steps:
             parts["halting"] = "never"
         if "max_steps" in accepted and self.setup.max_steps:
             sets.append(f"model.encoder.max_steps={self.setup.max_steps}")
@@ -206,22 +197,22 @@ def _run_without_kernels(encoder: Encoder) -> None:
     encoder.forward = torch_forward  # type: ignore[method-assign]
 
 
-def _train_by_self_training(model: Model, objective: Objective) -> None:
+def _train_by(objective: Objective, model: Model) -> None:
     """Let a model's loss in training be that of an objective, which asks for more than one pass."""
     objective.expect(model)
     forward = model.forward
 
-    def training_forward(batch: Batch, **options: Any) -> Output | Loss:
+    def training_forward(batch: Batch, **options: Any) -> Output | _Loss:
         if not model.training or options:
             return forward(batch, **options)
         loss, output = objective.loss(model, forward, batch, ())
-        return Loss(loss, output.encodings)
+        return _Loss(loss, output.encodings)
 
     model.forward = training_forward  # type: ignore[method-assign, assignment]
 
 
 @frozen
-class Loss:
+class _Loss:
     """The output of a model whose loss was computed with it."""
 
     value: Tensor

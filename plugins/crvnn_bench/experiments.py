@@ -7,40 +7,29 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 import attrs
 import torch
-from attrs import define, field, frozen
+from attrs import frozen
 from torch import Tensor
 
 from crvnn_bench.contenders import Contenders
-from crvnn_bench.memory import GIB, Peak, Request, measure, over_memory
-from crvnn_bench.products import PRODUCTS, ProductsAlone, products_of
-from crvnn_bench.timing import (
-    Job,
-    Timed,
-    Work,
-    exponent,
-    interleave,
-    perform,
-    quartiles,
-    ratio,
-    ready,
-    synchronizer,
-)
+from crvnn_bench.memory import GIB, METHOD, Peak, Request, measure, over_memory, tensor_peak
+from crvnn_bench.products import PRODUCTS, products_alone, products_of
+from crvnn_bench.timing import Job, Timed, Work, exponent, interleave, perform, ratio, ready, synchronizer
 from crvnn_bench.workloads import Range, random_batch, samples_of
 from crvnn_core import Batch, CrvnnError, Example, Model
+from crvnn_core.display.progress import counting
 from crvnn_core.model.batch import collate
 from crvnn_core.training.data import TOKEN_BUDGET, example_length, within_budget
 from crvnn_tasks.listops.language import evaluate
 from crvnn_tasks.listops.recipe import Recipe, expressions
 
 Row = dict[str, Any]
-Done = Callable[[int], None]
 _WORST = 2.0  # the exponent of memory to assume after the first length
 _OFF = -1.0  # a tolerance below every existence and left(c): nothing is dropped, nothing skipped
 
@@ -56,8 +45,7 @@ class Round:
     repeats: int
     #: Seconds that one repeat of a contender may take before it is measured fewer times.
     limit: float
-    #: Bytes that one batch may take; a contender that needs more is not run. With infinitely many, nothing is tried
-    #: beforehand.
+    #: Bytes that one batch may take; a contender that needs more is not run.
     memory: float
     #: Whether to time the matrix products of the weights' encoder alone as well.
     floor: bool = False
@@ -68,14 +56,8 @@ class Round:
     def batches(self) -> int:
         return max(1, self.samples // self.batch)
 
-    def jobs(self, names: Sequence[str]) -> int:
-        """How many jobs ``compare`` will report as done."""
-        return (len(names) + self.floor) * self.repeats * self.batches
 
-
-def compare(
-    contenders: Contenders, names: Sequence[str], round_: Round, done: Done = lambda number: None
-) -> list[Row]:
+def compare(contenders: Contenders, names: Sequence[str], round_: Round) -> list[Row]:
     """The times of contenders on a workload in one interleaved run, each compared with the first.
 
     Times are seconds per batch; ``processor`` is the share of a core that a contender had.
@@ -84,20 +66,30 @@ def compare(
     jobs: dict[str, list[Job]] = {}
     notes: dict[str, str] = {}
     groups = samples_of(round_.lengths, round_.batch, round_.samples, setup.seed, similar=round_.similar)
-    longest = max(map(example_length, chain(*groups)))
+    longest = [max(chain(*groups), key=example_length)]
     for name in names:
         model = ready(work, contenders.build(name))
-        batches = [model.batch(group).to(setup.device) for group in groups]
-        refusal = _too_much(contenders, name, round_, longest)
+        warm_up = partial(perform, work, model, model.batch(longest).to(setup.device))
+        needed = 0
+        if round_.batch == 1 or math.isinf(round_.memory):
+            warm_up()
+        else:
+            needed = round_.batch * tensor_peak(warm_up, setup.device)
+        refusal = over_memory(needed, round_.memory)
         notes[name] = refusal or contenders.remark(name)
-        jobs[name] = [] if refusal else [partial(perform, work, model, batch) for batch in batches]
-        if jobs[name]:
-            perform(work, model, batches[0].first(1))  # the warm-up
-        if name == contenders.encoder and round_.floor and jobs[name]:
-            products = [ProductsAlone(products_of(model, batch), setup.device) for batch in batches]
-            products[0]()
-            jobs[PRODUCTS] = list(products)
-    timed = interleave(jobs, round_.repeats, round_.limit, synchronize=synchronizer(setup.device), done=done)
+        if refusal:
+            jobs[name] = []
+            continue
+        batches = [model.batch(group).to(setup.device) for group in groups]
+        jobs[name] = [partial(perform, work, model, batch) for batch in batches]
+        if name == contenders.encoder and round_.floor:
+            jobs[PRODUCTS] = [products_alone(products_of(model, batch), setup.device) for batch in batches]
+            jobs[PRODUCTS][0]()
+    what = f"{round_.lengths} tokens, batch {round_.batch}"
+    with counting(len(jobs) * round_.repeats * len(groups), what) as done:
+        timed = interleave(
+            jobs, round_.repeats, round_.limit, synchronize=synchronizer(setup.device), done=done
+        )
     rows = []
     for name, record in timed.items():
         note = notes.get(name, "")
@@ -114,7 +106,7 @@ def compare(
                 "batch": round_.batch,
                 "work": work,
                 "contender": name,
-                **_quartiles(record),
+                **record.quartiles(),
                 "against": ratio(record, timed[names[0]]),
                 "steps": statistics.mean(steps) if steps else None,
                 "batches": record.jobs,
@@ -126,37 +118,14 @@ def compare(
     return rows
 
 
-def _quartiles(timed: Timed) -> Row:
-    """The median and the quartiles over repeats, in seconds for one job; ``None`` each if there were no jobs."""
-    if not timed.jobs:
-        return dict.fromkeys(("seconds", "low", "high"))
-    low, middle, high = (value / timed.jobs for value in quartiles(timed.totals()))
-    return {"seconds": middle, "low": low, "high": high}
-
-
-def _too_much(contenders: Contenders, name: str, round_: Round, longest: int) -> str:
-    """Why a batch is not run, judging by one sequence as long as its longest; empty if it is."""
-    if round_.batch == 1 or math.isinf(round_.memory):
-        return ""
-    peak = measure(Request(setup=contenders.setup, contender=name, work=round_.work, lengths=str(longest)))
-    if peak.bytes is None:
-        return f"not run: {peak.note} with one sequence"
-    return over_memory(round_.batch * peak.bytes, round_.memory)
-
-
 def compare_encoders(
-    contenders: Contenders,
-    names: Sequence[str],
-    lengths: Sequence[Range],
-    round_: Round,
-    counting: Callable[[int, str], Any],
+    contenders: Contenders, names: Sequence[str], lengths: Sequence[Range], round_: Round
 ) -> tuple[list[Row], list[float | None]]:
     """Time of an epoch and memory of a step, for each length and encoder; and the shares of a core that each had.
 
     Shorter lengths are measured first: an encoder for which one of them is too much is not tried at longer ones.
 
     :param round_: with the seconds and the bytes that a training step may take.
-    :param counting: is given a number of jobs and what they are; returns what counts them.
     """
     rows: dict[tuple[Range, str], Row] = {}
     shares: list[float | None] = []
@@ -166,18 +135,16 @@ def compare_encoders(
         with counting(len(names), f"memory, {span} tokens") as done:
             for name in names:
                 if name in refused:
-                    peaks[name] = Peak(None, note=f"not tried: {refused[name]} tokens were too much")
+                    peaks[name] = Peak(note=f"not tried: {refused[name]} tokens were too much")
                 else:
                     peaks[name] = _peak_of_step(contenders, name, span, round_)
                     if peaks[name].note:
                         refused[name] = span
                 done(1)
-        able = [name for name in names if not peaks[name].note]
         timed: dict[str, Row] = {}
-        if able:  # a step of each was tried
+        if able := [name for name in names if not peaks[name].note]:
             epoch = attrs.evolve(round_, lengths=span, limit=round_.limit * round_.batches, memory=math.inf)
-            with counting(epoch.jobs(able), f"time, {span} tokens") as done:
-                timed = {row["contender"]: row for row in compare(contenders, able, epoch, done)}
+            timed = {row["contender"]: row for row in compare(contenders, able, epoch)}
         shares += [row["processor"] for row in timed.values()]
         first = peaks[names[0]].tensors
         for name in names:
@@ -199,62 +166,53 @@ def _peak_of_step(contenders: Contenders, name: str, span: Range, round_: Round)
     try:
         contenders.build(name)  # so that an error is raised here, not in another process
     except CrvnnError as error:
-        return Peak(None, note=f"not run: {error}")
-    request = Request(
-        setup=contenders.setup, contender=name, work="train", lengths=str(span), batch=round_.batch
+        return Peak(note=f"not run: {error}")
+    return measure(
+        Request(
+            setup=contenders.setup,
+            contender=name,
+            work="train",
+            lengths=str(span),
+            batch=round_.batch,
+            limit=round_.limit,
+            memory=round_.memory,
+        )
     )
-    return measure(attrs.evolve(request, tensors=True, limit=round_.limit, memory=round_.memory))
 
 
 def peaks(
-    contenders: Contenders, names: Sequence[str], lengths: Sequence[Range], batch: int, work: Work, done: Done
+    contenders: Contenders, names: Sequence[str], lengths: Sequence[Range], batch: int, work: Work
 ) -> list[Row]:
     """The peak memory of the work, for each length and contender, compared with the first."""
+    setup, rows = contenders.setup, []
     for name in names:
         contenders.build(name)  # so that an error is raised here, not in another process
-    rows = []
-    for span in lengths:
-        first = None
-        for name in names:
-            request = Request(
-                setup=contenders.setup, contender=name, work=work, lengths=str(span), batch=batch
-            )
-            peak = measure(attrs.evolve(request, tensors=True))
-            first = first or peak.bytes
-            rows.append(
-                {
-                    "weights": contenders.setup.weights,
-                    "lengths": str(span),
-                    "batch": batch,
-                    "work": work,
-                    "contender": name,
-                    "bytes": peak.bytes,
-                    "against": peak.bytes / first if peak.bytes is not None and first else None,
-                    "tensors": peak.tensors,
-                    "steps": peak.steps,
-                    "tokens": peak.tokens,
-                    "measured": peak.method,
-                    "note": peak.note or contenders.remark(name),
-                }
-            )
-            done(1)
+    with counting(len(lengths) * len(names), "measuring") as done:
+        for span in lengths:
+            first = None
+            for name in names:
+                peak = measure(
+                    Request(setup=setup, contender=name, work=work, lengths=str(span), batch=batch)
+                )
+                first = first or peak.bytes
+                rows.append(
+                    {
+                        "weights": setup.weights,
+                        "lengths": str(span),
+                        "batch": batch,
+                        "work": work,
+                        "contender": name,
+                        "bytes": peak.bytes,
+                        "against": peak.bytes / first if peak.bytes is not None and first else None,
+                        "tensors": peak.tensors,
+                        "steps": peak.steps,
+                        "tokens": peak.tokens,
+                        "measured": METHOD,
+                        "note": peak.note or contenders.remark(name),
+                    }
+                )
+                done(1)
     return rows
-
-
-@define
-class _Curve:
-    """The peak memory of a contender at the lengths measured so far."""
-
-    lengths: list[int] = field(factory=list)
-    bytes: list[int] = field(factory=list)
-    stopped: str = ""
-
-    def expected(self, length: int) -> float:
-        """The bytes to expect at the next length, extrapolated from the last two."""
-        if not self.bytes:
-            return 0
-        growth = exponent(self.lengths[-2:], self.bytes[-2:]) or _WORST
-        return float(self.bytes[-1] * (length / self.lengths[-1]) ** growth)
 
 
 def sweep(
@@ -265,44 +223,52 @@ def sweep(
     repeats: int,
     limit: float,
     memory: float,
-    done: Done = lambda number: None,
 ) -> Iterator[Row]:
     """A training step measured at each length: memory in fresh processes, then time in an interleaved run.
 
     :param limit: seconds that one step may take before a contender is measured once only.
     :param memory: bytes; a contender is not run at lengths where it would exceed them.
     """
-    curves = {name: _Curve() for name in names}
-    models = {name: ready("train", contenders.build(name)) for name in names}
     setup = contenders.setup
+    models = {name: ready("train", contenders.build(name)) for name in names}
+    known: dict[str, dict[int, int]] = {name: {} for name in names}  # bytes by length
+    stopped: dict[str, str] = {}
     for length in lengths:
         jobs: dict[str, list[Job]] = {}
-        sizes: dict[str, int] = {}
+        with counting(len(names), f"{length:,} tokens") as done:
+            for name in names:
+                expected = _extrapolated(known[name], length)
+                if expected > memory:
+                    allowed = f"{expected / GIB:.1f} GiB of {memory / GIB:g}"
+                    stopped.setdefault(name, f"stopped: it would take some {allowed}")
+                if name not in stopped:
+                    peak = measure(
+                        Request(setup=setup, contender=name, work="train", lengths=str(length), random=True)
+                    )
+                    if peak.bytes is None:
+                        stopped[name] = f"stopped: {peak.note}"
+                    else:
+                        known[name][length] = max(1, peak.bytes)
+                        batch = random_batch(length, models[name], setup.seed, setup.device)
+                        jobs[name] = [partial(perform, "train", models[name], batch)]
+                done(1)
+            interleave(jobs, 1, synchronize=synchronizer(setup.device))  # the warm-up
+            timed = interleave(jobs, repeats, limit, synchronize=synchronizer(setup.device))
         for name in names:
-            curve = curves[name]
-            if not curve.stopped and (expected := curve.expected(length)) > memory:
-                curve.stopped = f"stopped: it would take some {expected / GIB:.1f} GiB of {memory / GIB:g}"
-            if not curve.stopped:
-                peak = measure(
-                    Request(setup=setup, contender=name, work="train", lengths=str(length), random=True)
-                )
-                if peak.bytes is None:
-                    curve.stopped = f"stopped: {peak.note}"
-                else:
-                    curve.lengths.append(length)
-                    curve.bytes.append(max(1, peak.bytes))
-                    sizes[name] = peak.bytes
-                    batch = random_batch(length, models[name], setup.seed, setup.device)
-                    jobs[name] = [partial(perform, "train", models[name], batch)]
-            done(1)
-        interleave(jobs, 1, synchronize=synchronizer(setup.device))  # the warm-up
-        timed = interleave(jobs, repeats, limit, synchronize=synchronizer(setup.device))
-        for name in names:
-            record, note = timed.get(name, Timed()), curves[name].stopped
+            record, note = timed.get(name, Timed()), stopped.get(name, "")
             if record.cut:
                 note = f"measured {len(record.seconds)} of {repeats} times"
-            times = _quartiles(record)
-            yield {"contender": name, "length": length, **times, "bytes": sizes.get(name), "note": note}
+            size = known[name].get(length)
+            yield {"contender": name, "length": length, **record.quartiles(), "bytes": size, "note": note}
+
+
+def _extrapolated(known: dict[int, int], length: int) -> float:
+    """The bytes to expect at the next length, from those of the last two."""
+    if not known:
+        return 0.0
+    lengths, sizes = list(known)[-2:], list(known.values())[-2:]
+    growth = exponent(lengths, sizes) or _WORST
+    return float(sizes[-1] * (length / lengths[-1]) ** growth)
 
 
 def exponents(points: Sequence[Row]) -> dict[str, dict[str, float | None]]:
@@ -318,26 +284,20 @@ def exponents(points: Sequence[Row]) -> dict[str, dict[str, float | None]]:
 
 @frozen
 class Setting:
-    """Which shortcuts are taken; ``None`` for a tolerance switches that one off."""
+    """Which shortcuts are taken; a tolerance of ``_OFF`` switches that one off."""
 
     name: str
     shortcuts: bool = True
-    drop: float | None = None
-    skip: float | None = None
+    drop: float = _OFF
+    skip: float = _OFF
     hard: bool = False
 
     def build(self, contenders: Contenders) -> Model:
         """The weights' encoder with this setting."""
-        name = contenders.encoder
-        return self.apply(contenders.build(f"{name}-hard" if self.hard else name))
-
-    def apply(self, model: Model) -> Model:
-        """The model, changed to this setting."""
+        model = contenders.build(f"{contenders.encoder}-hard" if self.hard else contenders.encoder)
         encoder: Any = model.encoder
-        encoder.shortcuts = self.shortcuts
-        encoder.drop = _OFF if self.drop is None else self.drop
-        encoder.skip = _OFF if self.skip is None else self.skip
-        return model
+        encoder.shortcuts, encoder.drop, encoder.skip = self.shortcuts, self.drop, self.skip
+        return model.eval()
 
 
 def settings(contenders: Contenders, tolerances: Sequence[float]) -> list[Setting]:
@@ -357,53 +317,46 @@ def settings(contenders: Contenders, tolerances: Sequence[float]) -> list[Settin
     return [*found, Setting("hard", hard=True)] if encoder.hard_inference else found
 
 
-def rows_of(count: int, seed: int) -> list[Example]:
-    """Test expressions of all lengths, which no shipped model was trained on."""
-    made = islice(expressions(Recipe(), f"bench shortcuts {seed}", "test"), count)
-    return [Example((tokens,), evaluate(tokens)) for tokens in made]
+def effects(contenders: Contenders, count: int, chosen: Sequence[Setting]) -> list[Row]:
+    """The effect of every setting on encoding expressions, in one interleaved run; compared with the first.
 
-
-def effects(
-    contenders: Contenders,
-    examples: Sequence[Example],
-    chosen: Sequence[Setting],
-    counting: Callable[[int, str], Any],
-) -> list[Row]:
-    """The effect of every setting on encoding the examples, in one interleaved run; compared with the first.
-
-    ``largest`` is the largest absolute change of a component of a sentence vector, and 99.9% of components change by no
-    more than ``most``.
+    They have all lengths, and no shipped model was trained on them. ``largest`` is the largest absolute change of a
+    component of a sentence vector, and 99.9% of components change by no more than ``most``.
     """
-    models = {setting.name: setting.build(contenders).eval() for setting in chosen}
+    made = islice(expressions(Recipe(), f"bench shortcuts {contenders.setup.seed}", "test"), count)
+    examples = [Example((tokens,), evaluate(tokens)) for tokens in made]
     vocabulary, device = contenders.base.model.vocabulary, contenders.setup.device
     groups = [
         collate([examples[index] for index in group], vocabulary).to(device)
         for group in within_budget(examples, TOKEN_BUDGET)
     ]
-    jobs = {name: [partial(_answers, model, group) for group in groups] for name, model in models.items()}
-    for name in jobs:
-        jobs[name][len(groups) // 2]()  # the warm-up
+    jobs: dict[str, list[Job]] = {}
+    for setting in chosen:
+        model = setting.build(contenders)
+        jobs[setting.name] = [partial(_answers, model, group) for group in groups]
+        jobs[setting.name][len(groups) // 2]()  # the warm-up
     with counting(len(groups) * len(chosen), "encoding") as done:
         timed = interleave(jobs, 1, synchronize=synchronizer(device), done=done)
     labels = torch.cat([group.labels for group in groups]).cpu()
-    (without,), (exact, classes, _) = timed[chosen[0].name].totals(), _joined(timed[chosen[0].name])
-    before = float((classes == labels).double().mean())
-    rows = []
+    first = timed[chosen[0].name]
+    exact, rows = _joined(first)[0], []
     for name, record in timed.items():
-        (seconds,), (vectors, classes, steps) = record.totals(), _joined(record)
-        changes, accuracy = (vectors - exact).abs().flatten(), float((classes == labels).double().mean())
+        vectors, classes, steps = _joined(record)
+        changes = (vectors - exact).abs().flatten()
+        (seconds,) = record.totals()
         rows.append(
             {
                 "setting": name,
                 "seconds": seconds,
-                "relative": seconds / without,
+                "relative": seconds / first.totals()[0],
                 "largest": float(changes.max()),
                 "most": float(changes.kthvalue(max(1, round(0.999 * len(changes)))).values),
-                "accuracy": accuracy,
-                "difference": accuracy - before,
+                "accuracy": float((classes == labels).double().mean()),
                 "steps": float(steps.double().mean()),
             }
         )
+    for row in rows:
+        row["difference"] = row["accuracy"] - rows[0]["accuracy"]
     return rows
 
 

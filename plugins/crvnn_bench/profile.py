@@ -35,8 +35,8 @@ def profile_step(model: Model, batches: Sequence[Batch]) -> dict[str, Any]:
         for batch in batches:
             perform("train", model, batch)
     events = [event for event in profiler.events() or [] if not event.is_async]
-    slots: dict[str, dict[str, float]] = defaultdict(_nothing)
-    operations: dict[str, dict[str, float]] = defaultdict(_nothing)
+    slots: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    operations: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     by_sequence = _forward_slots(events)
     for event in events:
         way = "forward" if _ancestor(event, _BACKWARD) is None else "backward"
@@ -51,17 +51,14 @@ def profile_step(model: Model, batches: Sequence[Batch]) -> dict[str, Any]:
     return {"seconds": total, "slots": _shares(slots, total), "operations": _shares(operations, total)}
 
 
-def _nothing() -> dict[str, float]:
-    return {"forward": 0.0, "backward": 0.0, "calls": 0.0}
-
-
 def _shares(times: dict[str, dict[str, float]], total: float) -> list[dict[str, Any]]:
-    """Name, times, share of the total and calls, the largest first."""
-    seconds = {name: own["forward"] + own["backward"] for name, own in times.items()}
-    return [
-        {"name": name, **times[name], "seconds": seconds[name], "share": seconds[name] / total}
-        for name in sorted(times, key=lambda name: -seconds[name])
-    ]
+    """Name, times, calls and share of the total, the largest first."""
+    found = []
+    for name, own in times.items():
+        seconds = own["forward"] + own["backward"]
+        counted = {key: own[key] for key in ("forward", "backward", "calls")}
+        found.append({"name": name, **counted, "seconds": seconds, "share": seconds / total})
+    return sorted(found, key=lambda share: -share["seconds"])
 
 
 def _forward_slots(events: Sequence[Any]) -> dict[int, str]:
@@ -98,43 +95,40 @@ def _ancestor(event: Any, name: str) -> Any:
 
 def _attributed(near: Neighbourhood) -> Neighbourhood:
     """The same neighbourhood; calls of its methods count as the retriever's time, whoever calls."""
+
+    def recorded(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            with record_function(_LABEL + "retriever"):
+                return method(*args)
+
+        return call
+
     for name in ("left", "right", "window", "stacked"):
-        setattr(near, name, _recorded(getattr(near, name)))
+        setattr(near, name, recorded(getattr(near, name)))
     return near
-
-
-def _recorded(method: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any) -> Any:
-        with record_function(_LABEL + "retriever"):
-            return method(*args)
-
-    return call
 
 
 @contextlib.contextmanager
 def _labelled(encoder: nn.Module) -> Iterator[None]:
     """A block in which every slot of the encoder marks its forward passes for the profiler."""
-    handles = []
     running: list[Any] = []
-
-    def enter(label: str) -> None:
-        running.append(record_function(_LABEL + label))
-        running[-1].__enter__()
 
     def leave(label: str, output: Any) -> Any:
         running.pop().__exit__(None, None, None)
         return _attributed(output) if label == "retriever" else output
 
-    for slot in ("encoder", *ENCODER_PARTS):
-        module = encoder if slot == "encoder" else part_of(encoder, slot)
-        if module is not None:
-            label = ENGINE if slot == "encoder" else slot
-            handles.append(module.register_forward_pre_hook(lambda m, args, label=label: enter(label)))
-            handles.append(
-                module.register_forward_hook(lambda m, args, output, label=label: leave(label, output))
-            )
-    try:
+    def enter(label: str) -> None:
+        running.append(record_function(_LABEL + label))
+        running[-1].__enter__()
+
+    modules = {ENGINE: encoder, **{slot: part_of(encoder, slot) for slot in ENCODER_PARTS}}
+    with contextlib.ExitStack() as hooks:
+        for label, module in modules.items():
+            if module is not None:
+                before = module.register_forward_pre_hook(lambda m, args, label=label: enter(label))
+                after = module.register_forward_hook(
+                    lambda m, args, output, label=label: leave(label, output)
+                )
+                hooks.callback(before.remove)
+                hooks.callback(after.remove)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -20,7 +20,7 @@ VARIANTS = {
     "plain": "without shortcuts: every position is kept, and the cell runs on all of them",
     "self-training": "trained by the objective 'self-training': sampled trees, composition along the best",
     "hard": "hard inference: n - 1 compositions along one tree",
-    "dense": "the paper's formulation: n x n matrices, every position, until the last sequence halts",
+    "dense": "the paper's formulation in torch alone: n x n matrices, every position in every step",
     "dense-retriever": "with n x n matrices in its retriever",
 }
 #: Variants that may be named without their encoder: then it is the one that has the weights.
@@ -38,9 +38,7 @@ class Setup:
     #: The preset and the width of untrained models; trained ones have their own.
     preset: str = "paper"
     width: int = 128
-    #: Whether a sequence may halt before its step limit.
-    halting: bool = True
-    #: The most recursion steps of a sequence; 0 for no limit but its length.
+    #: How many recursion steps every sequence takes; 0 to let it halt.
     max_steps: int = 0
     seed: int = 0
     device: str = "cpu"
@@ -48,13 +46,6 @@ class Setup:
     threads: int = 0
     #: Plug-in files to load.
     plugins: tuple[str, ...] = field(default=(), converter=tuple)
-
-    @property
-    def depth(self) -> str:
-        """Halting and step limit in words, for tables."""
-        if self.halting:
-            return f"halting on, at most {self.max_steps} steps" if self.max_steps else "halting on"
-        return f"halting off, {self.max_steps} steps" if self.max_steps else "halting off, n - 1 steps"
 
 
 def environment(setup: Setup) -> dict[str, Any]:

@@ -67,6 +67,16 @@ class Timed:
         """The seconds of each repeat, over all jobs or the first so many."""
         return [sum(times[:jobs]) for times in self.seconds]
 
+    def quartiles(self) -> dict[str, float | None]:
+        """Median (``seconds``) and quartiles (``low``, ``high``) over repeats, for one job; ``None`` without jobs."""
+        if not self.jobs:
+            return dict.fromkeys(("seconds", "low", "high"))
+        values = [total / self.jobs for total in self.totals()]
+        low = middle = high = values[0]
+        if len(values) > 1:
+            low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+        return {"seconds": middle, "low": low, "high": high}
+
 
 def interleave(
     contenders: Mapping[str, Sequence[Job]],
@@ -84,13 +94,14 @@ def interleave(
     :param synchronize: called before the clock is read, to wait for a device.
     :param done: called with 1 for each job that was run or left out.
     """
-    timed = {name: Timed() for name in contenders}
+    timed, names = {name: Timed() for name in contenders}, list(contenders)
     length = max(map(len, contenders.values()), default=0)
     for repeat in range(repeats):
         gc.collect()
         current: dict[str, list[float]] = {name: [] for name in contenders}
         for number in range(length):
-            for name in _rotated(list(contenders), repeat + number):
+            first = (repeat + number) % max(1, len(names))
+            for name in names[first:] + names[:first]:
                 done(1)
                 if timed[name].cut or number >= len(contenders[name]):
                     continue
@@ -107,11 +118,6 @@ def interleave(
     for record in timed.values():  # not cut if the limit was exceeded by the very last job
         record.cut = record.cut and (len(record.seconds) < repeats or record.jobs < length)
     return timed
-
-
-def _rotated(names: list[str], by: int) -> list[str]:
-    by %= max(1, len(names))
-    return names[by:] + names[:by]
 
 
 def _time(job: Job, synchronize: Callable[[], None], clock: Callable[[], float]) -> tuple[float, float, Any]:
@@ -141,14 +147,6 @@ def synchronizer(device: str) -> Callable[[], None]:
     if device.startswith("cuda"):
         return lambda: torch.cuda.synchronize(device)
     return lambda: None
-
-
-def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """The lower quartile, the median and the upper quartile."""
-    if len(values) == 1:
-        return values[0], values[0], values[0]
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, middle, high
 
 
 def ratio(one: Timed, other: Timed) -> float | None:

@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 from bench_cli import run
-from crvnn_bench.setup import cpu_model
 
 
 def test_every_command_has_an_example():
@@ -15,10 +14,3 @@ def test_every_command_has_an_example():
 def test_the_command_is_offered_without_importing_torch():
     code = "import sys; import crvnn_bench.commands; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def test_the_processor_has_a_name(tmp_path):
-    listed = tmp_path / "cpuinfo"
-    listed.write_text("processor\t: 0\nmodel name\t: Quick 9000\n")
-    assert cpu_model(listed) == "Quick 9000"
-    assert isinstance(cpu_model(tmp_path / "nothing"), str)

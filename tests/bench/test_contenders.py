@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from crvnn_bench.contenders import Contenders, check_contenders, known_contenders, read_name
-from crvnn_bench.dense import DenseEngine
 from crvnn_bench.setup import VARIANTS, Setup
 from crvnn_bench.timing import perform, ready
 from crvnn_bench.workloads import Range, random_batch, samples_of
@@ -26,12 +25,15 @@ def test_variants_share_weights_and_differ_in_what_their_name_says(contenders):
     encoders |= {variant: contenders.build(f"crvnn-{variant}").encoder for variant in VARIANTS}
     for variant, encoder in encoders.items():
         assert all(torch.equal(base[key], value) for key, value in encoder.state_dict().items()), variant
-    assert isinstance(encoders.pop("dense"), DenseEngine)
     assert [name for name, encoder in encoders.items() if encoder.checkpoint] == ["checkpointed"]
-    assert [name for name, encoder in encoders.items() if not encoder.shortcuts] == ["plain"]
-    assert [name for name, encoder in encoders.items() if "forward" in vars(encoder)] == ["torch", "hard"]
+    assert [name for name, encoder in encoders.items() if not encoder.shortcuts] == ["plain", "dense"]
+    assert [name for name, encoder in encoders.items() if "forward" in vars(encoder)] == [
+        "torch",
+        "hard",
+        "dense",
+    ]
     dense = [name for name, encoder in encoders.items() if type(encoder.retriever).__name__ == "AdhocDense"]
-    assert dense == ["dense-retriever"]
+    assert dense == ["dense", "dense-retriever"]
 
 
 def test_training_one_contender_leaves_the_others_as_they_are(contenders):
@@ -97,7 +99,7 @@ def test_without_kernels_is_only_while_the_encoder_runs(contenders):
     assert allowed() == before
 
 
-def test_the_dense_engine_gives_the_vectors_of_this_one(contenders):
+def test_the_dense_formulation_gives_the_same_vectors(contenders):
     models = [contenders.build(name).eval() for name in ("crvnn", "dense", "crvnn-plain", "dense-retriever")]
     (group,) = samples_of(Range(20, 60), 3, 3, seed=0)
     with torch.no_grad():
@@ -108,7 +110,7 @@ def test_the_dense_engine_gives_the_vectors_of_this_one(contenders):
 
 @pytest.mark.parametrize("name", ["crvnn", "dense"])
 def test_without_halting_everyone_takes_as_many_steps_as_asked_for(catalog, name):
-    model = Contenders(Setup(width=8, halting=False, max_steps=5), catalog).build(name)
+    model = Contenders(Setup(width=8, max_steps=5), catalog).build(name)
     assert perform("forward", model.eval(), random_batch(40, model, 0)).tolist() == [5]
 
 
@@ -150,7 +152,7 @@ def test_a_name_is_an_encoder_and_perhaps_a_variant(text, name):
     [
         ("lstm-hard", "the encoder 'lstm' declares no hard inference"),
         ("lstm-checkpointed", "lstm-checkpointed: the encoder 'lstm' has no such variant"),
-        ("lstm-dense", "equations for the retriever .*; LSTM.* has none"),
+        ("lstm-dense", "lstm-dense: the encoder 'lstm' has no such variant"),
     ],
 )
 def test_a_variant_that_an_encoder_does_not_have_is_refused(contenders, name, message):

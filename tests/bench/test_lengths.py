@@ -37,7 +37,7 @@ def test_a_contender_stops_before_it_would_take_more_memory_than_it_may(monkeypa
 
 
 def test_a_process_that_ran_out_of_memory_is_no_error(monkeypatch, contenders):
-    monkeypatch.setattr(experiments, "measure", lambda request: Peak(None, note="out of memory"))
+    monkeypatch.setattr(experiments, "measure", lambda request: Peak(note="out of memory"))
     (point,) = experiments.sweep(contenders, ["crvnn"], [8], repeats=1, limit=60, memory=1000)
     assert point["note"] == "stopped: out of memory"
     assert experiments.exponents([point]) == {"crvnn": {"time": None, "memory": None}}

@@ -4,12 +4,11 @@ import pytest
 
 from bench_cli import answer
 from crvnn_bench.contenders import Contenders
-from crvnn_bench.experiments import Setting, effects, rows_of, settings
+from crvnn_bench.experiments import Setting, effects, settings
 from crvnn_bench.setup import Setup
 from crvnn_bench.timing import perform
 from crvnn_bench.workloads import random_batch
 from crvnn_core import CrvnnError
-from crvnn_core.display.progress import counting
 
 
 def test_every_shortcut_is_tried_alone_and_together(contenders):
@@ -23,19 +22,17 @@ def test_every_shortcut_is_tried_alone_and_together(contenders):
 
 
 def test_a_shortcut_alone_leaves_the_other_one_out(contenders):
-    model = contenders.build("crvnn").eval()
-    sizes = []
-    model.encoder.cell.register_forward_pre_hook(lambda cell, args: sizes.append(args[0].shape[:-1].numel()))
-    batch = random_batch(40, model, 0)
+    def sizes(setting):
+        model, found = setting.build(contenders), []
+        model.encoder.cell.register_forward_pre_hook(
+            lambda cell, args: found.append(args[0].shape[:-1].numel())
+        )
+        perform("forward", model, random_batch(40, model, 0))
+        return found[:-1]  # the last step makes one node
+
     for setting in (Setting("drop", drop=0.9), Setting("skip", skip=0.2)):
-        sizes.clear()
-        perform("forward", setting.apply(model), batch)
-        assert min(sizes[:-1]) < 39, setting
-    sizes.clear()
-    perform("forward", Setting("neither").apply(model), batch)
-    assert set(sizes[:-1]) == {
-        39
-    }  # START, END and the first token never change; the last step makes one node
+        assert min(sizes(setting)) < 39, setting
+    assert set(sizes(Setting("neither"))) == {39}  # START, END and the first token never change
 
 
 def test_effects_are_measured_against_no_shortcut(catalog):
@@ -52,7 +49,7 @@ def test_effects_are_measured_against_no_shortcut(catalog):
 
 
 def test_a_large_tolerance_is_seen_to_change_vectors(contenders):
-    found = effects(contenders, rows_of(3, seed=0), settings(contenders, [0.5]), counting)
+    found = effects(contenders, 3, settings(contenders, [0.5]))
     changes = {effect["setting"]: effect["largest"] for effect in found}
     assert changes["none"] == 0
     assert changes["drop and skip 0.5"] > 1e-3

@@ -7,16 +7,9 @@ import pytest
 from attention_encoder import PLUGIN
 from bench_cli import SMALL, answer, run
 from crvnn_bench import experiments
-from crvnn_bench.memory import Peak
 
 
-@pytest.fixture
-def roomy(monkeypatch):
-    """Every batch fits."""
-    monkeypatch.setattr(experiments, "measure", lambda request: Peak(1))
-
-
-def test_speed_gives_times_steps_and_the_floor_and_saves_them(tmp_path, roomy):
+def test_speed_gives_times_steps_and_the_floor_and_saves_them(tmp_path):
     saved = tmp_path / "speed.json"
     args = (
         "--lengths",
@@ -52,7 +45,7 @@ def test_speed_gives_times_steps_and_the_floor_and_saves_them(tmp_path, roomy):
 
 
 def test_a_batch_that_would_take_too_much_memory_is_not_run_and_the_table_says_so(monkeypatch):
-    monkeypatch.setattr(experiments, "measure", lambda request: Peak(2**30))
+    monkeypatch.setattr(experiments, "tensor_peak", lambda job, device: 2**30)
     args = ("--lengths", "300", "--samples", 8, "--batch", 8, "--repeats", 1, *SMALL, "--memory", 4)
     shown = run("speed", "--weights", "untrained", "--contender", "dense", *args).stdout
     assert "not run: a batch would take some 8.0 GiB of the 4 allowed" in shown
@@ -93,14 +86,6 @@ def test_an_encoder_of_a_third_party_is_timed_in_training_and_with_hard_inferenc
 def test_any_installed_encoder_is_a_contender():
     found = answer("speed", "--weights", "untrained", "--contender", "balanced", *QUICK, *SMALL)
     assert [row["contender"] for row in found["entries"]] == ["balanced"]
-
-
-def test_weights_of_two_encoders_are_each_compared_with_their_own_first(attention_run):
-    args = ("--plugin", PLUGIN, "--weights", attention_run, "--weights", "untrained", *QUICK, *SMALL)
-    shown = run("speed", *args).stdout
-    assert "x first" in shown
-    assert "attention" in shown
-    assert "dense" in shown
 
 
 @pytest.mark.parametrize(

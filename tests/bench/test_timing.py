@@ -76,8 +76,10 @@ def test_no_garbage_is_collected_during_a_measurement():
 
 
 def test_spread_is_the_median_between_quartiles():
-    assert timing.quartiles([5, 1, 2, 4, 3]) == (2, 3, 4)
-    assert timing.quartiles([7]) == (7, 7, 7)
+    timed = timing.Timed(seconds=[[seconds, seconds] for seconds in (5, 1, 2, 4, 3)])
+    assert timed.quartiles() == {"low": 2, "seconds": 3, "high": 4}
+    assert set(timing.Timed(seconds=[[7]]).quartiles().values()) == {7}
+    assert set(timing.Timed().quartiles().values()) == {None}
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])

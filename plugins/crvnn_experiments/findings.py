@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import statistics
 from collections import Counter
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, field, frozen
 
-from crvnn_core.display.tables import Table
+from crvnn_core.display.tables import Table, write_csv
 from crvnn_core.runs.comparison import Spread
 from crvnn_experiments.space import Params, Range, all_dimensions, short_names
 from crvnn_experiments.study import Study
@@ -26,7 +25,7 @@ _GROUPS = 4  # of a range of numbers, with as many trials each
 
 @frozen
 class Row:
-    """One trial. If it was begun several times, this is the last time."""
+    """One trial."""
 
     number: int
     state: str
@@ -155,22 +154,23 @@ class Findings:
 
     def csv(self) -> str:
         """All trials with exact numbers and full names of settings."""
-        measured = [
+        measures = dict.fromkeys(
             (split, metric)
             for row in self.rows
             for split, metrics in row.results.items()
             for metric in metrics
-        ]
-        measures = list(dict.fromkeys(measured))
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        head = ["trial", "state", *self._searched, self.metric, "std", *(f"{s}/{m}" for s, m in measures)]
-        writer.writerow([*head, "seconds", "retries", "message", "directory"])
+        )
+        rows = []
         for row in self.rows:
-            results = [row.results.get(split, {}).get(metric) for split, metric in measures]
-            settings = [row.params.get(name) for name in self._searched]
-            cells = [row.number, row.state, *settings, row.value, row.std, *results]
-            writer.writerow([*cells, row.seconds, len(row.retries), row.message, row.directory])
+            cells = {"trial": row.number, "state": row.state, **row.params}
+            cells |= {self.metric: row.value, "std": row.std}
+            for split, metric in measures:
+                cells[f"{split}/{metric}"] = row.results.get(split, {}).get(metric)
+            cells |= {"seconds": row.seconds, "retries": len(row.retries)}
+            rows.append({**cells, "message": row.message, "directory": row.directory})
+        head = ["trial", "state", *self._searched, self.metric, "std", *map("/".join, measures)]
+        out = io.StringIO()
+        write_csv(out, [*head, "seconds", "retries", "message", "directory"], rows)
         return out.getvalue()
 
     def markdown(self, title: str) -> str:
@@ -228,17 +228,10 @@ def read_findings(study: Study) -> Findings:
 
 
 def _rows(trials: Sequence[FrozenTrial], lost: set[int]) -> list[Row]:
-    """A row for each trial as it was begun last, with the reasons why it was begun again."""
-    by_number = {trial.number: trial for trial in trials}
-    last = {trial.user_attrs["directory"]: trial for trial in trials}
+    """A row for each trial."""
     found = []
-    for trial in sorted(last.values(), key=lambda each: str(each.user_attrs["directory"])):
+    for trial in trials:
         known = trial.user_attrs
-        before = [by_number[number].user_attrs for number in trial.system_attrs.get("retry_history", ())]
-        retries = [_ended(each) for each in before] + ["interrupted"] * known.get("interruptions", 0)
-        message = known.get("error", "")
-        if trial.state.name == "FAIL" and not message:
-            message = f"{_ended(known)}, after {len(before)} retries"
         found.append(
             Row(
                 number=int(known["directory"].rpartition("/")[2]),
@@ -248,16 +241,12 @@ def _rows(trials: Sequence[FrozenTrial], lost: set[int]) -> list[Row]:
                 values=tuple(known.get("values", ())),
                 results=known.get("results", {}),
                 seconds=known.get("seconds"),
-                message=str(message),
-                retries=tuple(retries),
+                message=str(known.get("error", "")),
+                retries=tuple(known.get("retries", ())),
                 directory=known["directory"],
             )
         )
     return found
-
-
-def _ended(known: Mapping[str, Any]) -> str:
-    return f"its process ({known.get('worker', 'unknown')}) ended without a result"
 
 
 _STATES = {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attrs import asdict, field, frozen
 from attrs.validators import deep_mapping, instance_of
@@ -104,26 +105,30 @@ class Ledger:
                 tell(problem)
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Add entries that are not there yet, each as one line; what else is in the file is never touched."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with (
-                FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_PATIENCE),
-                self.path.open("ab+") as file,
-            ):
-                if file.seek(0, os.SEEK_END):
-                    file.seek(-1, os.SEEK_END)
-                    if file.read() != b"\n":  # of a process that was killed
-                        file.write(b"\n")
-                for entry in entries:
-                    if entry.key not in self.entries:
-                        file.write(json.dumps(asdict(entry), ensure_ascii=False).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except Timeout:
-            raise CrvnnError(f"{self.path}: another process has been writing for too long") from None
-        except OSError as error:
-            raise CrvnnError(f"{self.path} cannot be written: {error}") from error
+        """Add entries that are not there yet, each as one line."""
+        with appending(self.path) as file:
+            for entry in entries:
+                if entry.key not in self.entries:
+                    file.write(json.dumps(asdict(entry), ensure_ascii=False).encode() + b"\n")
+
+
+@contextlib.contextmanager
+def appending(path: Path) -> Iterator[BinaryIO]:
+    """A file to append whole lines to, while other processes wait; what else is in it is never touched."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f".{path.name}.lock"), timeout=_PATIENCE), path.open("ab+") as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # of a process that was killed
+                    file.write(b"\n")
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except Timeout:
+        raise CrvnnError(f"{path}: another process has been writing for too long") from None
+    except OSError as error:
+        raise CrvnnError(f"{path} cannot be written: {error}") from error
 
 
 def _read(path: Path) -> tuple[dict[str, Entry], list[str]]:

@@ -1,8 +1,8 @@
-"""A study: the trials of a sweep in Optuna's database, which processes and machines share, and its directory.
+"""A study: the trials of a sweep, in a journal of Optuna that every process of the study's directory appends to.
 
-All trials are in the database from the beginning, waiting. A worker begins the first that waits, which the database
-allows one worker only, so there are exactly as many as planned, however many workers there are. A trial whose worker
-died ends as failed, and Optuna adds a copy of it that waits in its place and resumes in the same run directory.
+All trials are in the journal from the beginning, waiting. A worker takes the first that waits and whose lock nobody
+holds, so there are exactly as many as planned, however many workers there are. A trial whose worker died waits again,
+and resumes in the same run directory.
 """
 
 from __future__ import annotations
@@ -11,41 +11,34 @@ import contextlib
 import json
 import math
 import statistics
-import threading
-import time
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
-import tomli_w
-from attrs import frozen
 from filelock import FileLock
 
 from crvnn_core.errors import FAILURES, CrvnnError, Origin
-from crvnn_core.files import write_atomically
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.spec import RunSpec, write_spec
+from crvnn_core.spec import RunSpec
 from crvnn_core.spec.layers import read_toml
 from crvnn_core.spec.resolve import resolve
+from crvnn_experiments.ledger import appending
 from crvnn_experiments.settings import Sweep, read_sweep
 from crvnn_experiments.space import Params, combined, layer, suggest
 from crvnn_experiments.worker import Clock, Job, QueueError, this_process, train
 
 if TYPE_CHECKING:
     from optuna import Trial
-    from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
-    from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial
 
     from crvnn_core.spec.assembly import Assembly
     from crvnn_core.training.seeds import RunOutcomes
 
-_INTERVAL = 15  # seconds between heartbeats, in a database that machines may share
-_GRACE = 120  # seconds without one after which a worker counts as dead
+_NAME = "sweep"  # of the study in its journal, which has no other
+INTERRUPTED = "interrupted"  # why a trial that was given back is begun again
 
 
 def import_optuna() -> Any:
@@ -60,143 +53,130 @@ def import_optuna() -> Any:
     return optuna
 
 
-@frozen
-class StudyFacts:
-    """Where a study is, as its directory keeps it."""
+class Journal:
+    """A file of JSON lines for Optuna's journal storage; a line that a killed process cut short is skipped."""
 
-    #: The study's name in the database.
-    study: str
-    #: The address of the database, without a password; empty for SQLite in the directory.
-    storage: str
-    #: Where relative paths among the searched settings start.
-    beside: str
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._count = self._offset = 0  # lines read so far, and the bytes that they take
 
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        with appending(self.path) as file:
+            for log in logs:
+                file.write(json.dumps(log, separators=(",", ":")).encode() + b"\n")
 
-@frozen
-class StudyFiles:
-    """The directory of a study."""
-
-    path: Path
-
-    @property
-    def base(self) -> Path:
-        """The resolved spec that the settings of a trial are laid over."""
-        return self.path / "base.toml"
-
-    @property
-    def sweep(self) -> Path:
-        """The table ``[sweep]``, complete."""
-        return self.path / "sweep.toml"
-
-    @property
-    def study(self) -> Path:
-        """Which study of which database this is."""
-        return self.path / "study.json"
-
-    @property
-    def best(self) -> Path:
-        """The resolved spec of the best trial."""
-        return self.path / "best.toml"
-
-    def create(self, base: RunSpec, sweep: Sweep, known: StudyFacts) -> None:
-        """Write what is needed to resume the study."""
-        write_spec(base, self.base, ["the spec that each trial of this sweep changes"])
-        write_atomically(self.sweep, tomli_w.dumps({"sweep": sweep.plain()}))
-        write_atomically(self.study, json.dumps(attrs.asdict(known), indent=1) + "\n")
-
-    def read(self, catalog: Catalog) -> tuple[Sweep, StudyFacts]:
-        """The sweep, and where its study is."""
-        if not self.study.exists():
-            missing = "it has no study.json" if self.path.is_dir() else "there is no such directory"
-            raise CrvnnError(f"{self.path} is not a study of 'crvnn sweep': {missing}")
-        try:
-            known = StudyFacts(**json.loads(self.study.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise CrvnnError(f"{self.study} is damaged: {error}") from None
-        return read_sweep(catalog, read_toml(self.sweep)), known
-
-    def trial_spec(self, catalog: Catalog, params: Params, label: str) -> RunSpec:
-        """The spec of a trial."""
-        sweep, known = self.read(catalog)
-        origin = Origin(label, directory=Path(known.beside), every_stage=True)
-        return resolve(catalog, [*read_toml(self.base), (layer(sweep.dimensions, params), {}, origin)])
-
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """One process of this directory at a time."""
-        lock = FileLock(self.path / ".lock")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        except OSError as error:
-            raise CrvnnError(f"{self.path} cannot be used: {error}") from error
-        try:
-            yield
-        finally:
-            lock.release()
+    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
+        if log_number_from < self._count:
+            self._count = self._offset = 0
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):  # it is being written
+                    return
+                self._offset += len(line)
+                with contextlib.suppress(ValueError):
+                    log: dict[str, Any] = json.loads(line)
+                    self._count += 1
+                    if self._count > log_number_from:
+                        yield log
 
 
 class Study:
-    """The trials of a sweep, a queue of jobs for workers. Open it with ``open_study``.
+    """The trials of a sweep, a queue of jobs for workers. The directory must be one of ``crvnn sweep``."""
 
-    :param shared: whether processes elsewhere may use the database, whose locks cannot be seen here.
-    """
-
-    def __init__(
-        self, files: StudyFiles, sweep: Sweep, catalog: Catalog, storage: RDBStorage, name: str, shared: bool
-    ) -> None:
+    def __init__(self, path: Path, sweep: Sweep, catalog: Catalog) -> None:
         self.optuna = import_optuna()
-        self.files, self.sweep, self.catalog = files, sweep, catalog
-        self.storage, self.name, self.shared = storage, name, shared
-        self.id = storage.get_study_id_from_name(name)
-        self.study = self.optuna.load_study(study_name=name, storage=storage, pruner=self._pruner())
+        self.path, self.sweep, self.catalog = path, sweep, catalog
+        pruners = self.optuna.pruners
+        kinds = {
+            "none": pruners.NopPruner,
+            "median": pruners.MedianPruner,
+            "halving": lambda: pruners.SuccessiveHalvingPruner(reduction_factor=3),
+        }
+        self.storage = self.optuna.storages.JournalStorage(Journal(path / "study.jsonl"))
+        self.study = self.optuna.create_study(
+            study_name=_NAME,
+            storage=self.storage,
+            direction="maximize" if sweep.maximised else "minimize",
+            pruner=kinds[sweep.pruner](),
+            load_if_exists=True,
+        )
+        self.id = self.storage.get_study_id_from_name(_NAME)
+
+    @property
+    def name(self) -> str:
+        """That of its directory."""
+        return self.path.absolute().name
+
+    @property
+    def best(self) -> Path:
+        """The file of the resolved spec of the best trial."""
+        return self.path / "best.toml"
 
     def trials(self, *states: str) -> list[FrozenTrial]:
-        """The trials in these states, or all; those that were begun again, too."""
+        """The trials in these states, or all."""
         kinds = tuple(self.optuna.trial.TrialState[state] for state in states) or None
         found: list[FrozenTrial] = self.study.get_trials(deepcopy=False, states=kinds)
         return found
 
-    def add_waiting(self) -> None:
-        """Add the trials that are planned and not there yet."""
-        there = len({trial.user_attrs["directory"] for trial in self.trials()})
+    def plan(self, content: Mapping[str, Any], beside: Path) -> None:
+        """Add the trials that are planned and not there yet. The directory must be locked.
+
+        :param content: the spec and the sweep as plain tables; an error if the study was planned with others.
+        :param beside: where relative paths among the searched settings start.
+        """
+        if "planned" in self.study.user_attrs:
+            self._check_same(content)
+        else:
+            self.study.set_user_attr("content", json.dumps(content, sort_keys=True))
+            self.study.set_user_attr("beside", str(beside.absolute()))
         points = list(combined(self.sweep.dimensions)) if self.sweep.sampler == "grid" else []
-        for number in range(there, self.sweep.trials):
+        for number in range(len(self.trials()), self.sweep.trials):
             params = points[number] if points else {}
             self.study.enqueue_trial(params, user_attrs={"directory": f"trials/{number + 1:04}"})
-        self.study.set_user_attr("planned", self.sweep.trials)
+        if self.study.user_attrs.get("planned") != self.sweep.trials:
+            self.study.set_user_attr("planned", self.sweep.trials)
+
+    def _check_same(self, content: Mapping[str, Any]) -> None:
+        from crvnn_core.runs.spec_file import flatten
+
+        there = flatten(json.loads(self.study.user_attrs["content"]))
+        here = flatten(json.loads(json.dumps(content)))
+        changed = [
+            f"{key} = {there.get(key)!r} there, {here.get(key)!r} here"
+            for key in dict.fromkeys([*there, *here])
+            if there.get(key) != here.get(key) and key != "sweep.trials"
+        ]
+        if changed:
+            more = [f"and {len(changed) - 6} more"] if len(changed) > 6 else []
+            shown = "\n  ".join([*changed[:6], *more])
+            raise CrvnnError(
+                f"the study in {self.path} has other settings:\n  {shown}\nChoose another --out."
+            )
 
     def left(self) -> list[TrialJob]:
         """The trials that wait, after those whose worker has died wait again."""
-        if self.shared:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", self.optuna.exceptions.ExperimentalWarning)
-                self.optuna.storages.fail_stale_trials(self.study)
-        else:
-            for trial in self.lost():
-                self._begin_again(trial)
+        for trial in self.lost():
+            job = TrialJob(self, trial)
+            if (lock := job.hold()) is None:  # another process does this
+                continue
+            try:
+                if self.storage.get_trial(job.id).state.name == "RUNNING":
+                    job.begin_again()
+            finally:
+                lock.release()
         return [TrialJob(self, trial) for trial in self.trials("WAITING")]
 
     def lost(self) -> list[FrozenTrial]:
-        """Trials that are running according to the database of this directory, but whose lock no process holds."""
-        return [] if self.shared else [t for t in self.trials("RUNNING") if not TrialJob(self, t).holder]
+        """Trials that are running according to the journal, but whose lock no process holds."""
+        return [trial for trial in self.trials("RUNNING") if not TrialJob(self, trial).holder]
 
-    def _begin_again(self, trial: FrozenTrial) -> None:
-        """End a trial whose worker has died, and let a copy of it wait, if it was not lost too often."""
-        job, running = TrialJob(self, trial), self.optuna.trial.TrialState.RUNNING
-        if (lock := job.hold()) is None:  # another process does this
-            return
-        try:
-            if self.storage.get_trial(job.id).state == running:
-                retry = self.storage.get_heartbeat_stale_trial_callback()
-                copied = (
-                    trial.number in each.system_attrs.get("retry_history", ()) for each in self.trials()
-                )
-                if retry and not any(copied):  # if one was, another process was killed before the next line
-                    retry(self.study, trial)
-                self.study.tell(trial.number, state=self.optuna.trial.TrialState.FAIL)
-        finally:
-            lock.release()
+    def trial_spec(self, params: Params, label: str) -> RunSpec:
+        """The spec of a trial."""
+        beside = Path(self.study.user_attrs["beside"])
+        settings = layer(self.sweep.dimensions, params)
+        origin = Origin(label, directory=beside, every_stage=True)
+        return resolve(self.catalog, [*read_toml(self.path / "base.toml"), (settings, {}, origin)])
 
     def sampler(self, number: int) -> BaseSampler:
         """A sampler for one trial, seeded by its number: no two workers sample the same."""
@@ -208,14 +188,28 @@ class Study:
             warnings.simplefilter("ignore", self.optuna.exceptions.ExperimentalWarning)
             return samplers.TPESampler(seed=seed, constant_liar=True)  # type: ignore[no-any-return]
 
-    def _pruner(self) -> BasePruner:
-        pruners = self.optuna.pruners
-        kinds = {
-            "none": pruners.NopPruner,
-            "median": pruners.MedianPruner,
-            "halving": lambda: pruners.SuccessiveHalvingPruner(reduction_factor=3),
-        }
-        return kinds[self.sweep.pruner]()  # type: ignore[no-any-return]
+
+def read_study(path: Path, catalog: Catalog) -> Sweep:
+    """The sweep of a study's directory; an error if it is none."""
+    if not (path / "sweep.toml").exists():
+        missing = "it has no sweep.toml" if path.is_dir() else "there is no such directory"
+        raise CrvnnError(f"{path} is not a study of 'crvnn sweep': {missing}")
+    return read_sweep(catalog, read_toml(path / "sweep.toml"))
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process plans the study of a directory at a time."""
+    lock = FileLock(path / ".lock")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise CrvnnError(f"{path} cannot be used: {error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class PrunedError(CrvnnError):
@@ -232,7 +226,7 @@ class TrialJob(Job):
     def __init__(self, study: Study, frozen: FrozenTrial) -> None:
         self.study, self.number, self.known = study, frozen.number, frozen.user_attrs
         self.id = study.storage.get_trial_id_from_study_id_trial_number(study.id, frozen.number)
-        self.directory = study.files.path / frozen.user_attrs["directory"]
+        self.directory = study.path / frozen.user_attrs["directory"]
 
     @property
     def name(self) -> str:
@@ -240,12 +234,9 @@ class TrialJob(Job):
 
     def begin(self) -> str:
         study = self.study
-        state = study.optuna.trial.TrialState.RUNNING
         try:
-            study.storage.set_trial_user_attr(self.id, "worker", this_process())
-            if study.shared:  # first: whether a trial that runs is lost can always be told
-                study.storage.record_heartbeat(self.id)
-            if not study.storage.set_trial_state_values(self.id, state=state):
+            self._note(worker=this_process())
+            if not study.storage.set_trial_state_values(self.id, state=study.optuna.trial.TrialState.RUNNING):
                 return ""  # another worker was quicker
         except study.optuna.exceptions.UpdateFinishedTrialError:
             return ""
@@ -258,8 +249,7 @@ class TrialJob(Job):
     def do(self, clock: Clock) -> str:
         self.clock = clock
         try:
-            with self._heartbeat():
-                outcomes = self._train(clock)
+            outcomes = self._train(clock)
         except PrunedError as error:
             self._end("PRUNED", str(error))
             return f"{self.name}: {error}"
@@ -273,36 +263,25 @@ class TrialJob(Job):
         self.study.study.tell(self.trial, state=self.study.optuna.trial.TrialState[state])
 
     def give_back(self) -> None:
-        self._note(interruptions=self.known.get("interruptions", 0) + 1)
-        self.study.storage.set_trial_state_values(self.id, state=self.study.optuna.trial.TrialState.WAITING)
+        self._wait_again(INTERRUPTED)
 
-    @contextlib.contextmanager
-    def _heartbeat(self) -> Iterator[None]:
-        """Within this context a shared database knows that the trial's worker is alive."""
-        if not self.study.shared:
-            yield
+    def begin_again(self) -> None:
+        """Let the trial wait again, whose worker has died, if it was not lost too often."""
+        reason = f"its process ({self.known.get('worker', 'unknown')}) ended without a result"
+        lost = [each for each in self.known.get("retries", ()) if each != INTERRUPTED]
+        if len(lost) < self.study.sweep.retries:
+            self._wait_again(reason)
             return
-        storage, done = self.study.storage, threading.Event()
+        self._note(error=f"{reason}, after {len(lost)} retries")
+        self.study.study.tell(self.number, state=self.study.optuna.trial.TrialState.FAIL)
 
-        def beat() -> None:
-            while True:
-                with contextlib.suppress(Exception):  # the database cannot be reached: the next time perhaps
-                    storage.record_heartbeat(self.id)
-                if done.wait(_INTERVAL):
-                    storage.remove_session()
-                    return
-
-        thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+    def _wait_again(self, reason: str) -> None:
+        self._note(retries=[*self.known.get("retries", ()), reason])
+        self.study.storage.set_trial_state_values(self.id, state=self.study.optuna.trial.TrialState.WAITING)
 
     def _train(self, clock: Clock) -> RunOutcomes:
         study = self.study
-        spec = study.files.trial_spec(study.catalog, self.params, self.name.lower())
+        spec = study.trial_spec(self.params, self.name.lower())
         if spec.training.devices > 1:
             raise CrvnnError(
                 "a trial trains on one device; set training.devices = 1 and start a worker for each device"
@@ -316,7 +295,7 @@ class TrialJob(Job):
         self.development = assembly.task.development
         if self.development not in assembly.task.splits:
             raise CrvnnError(f"the task has no split '{self.development}', by which a sweep compares trials")
-        base = tomllib.loads(self.study.files.base.read_text(encoding="utf-8"))
+        base = tomllib.loads((self.study.path / "base.toml").read_text(encoding="utf-8"))
         if path != self.directory and path.name != f"seed-{base['seed']}":
             return  # the first seed alone is reported
         metric, frozen = self.study.sweep.metric, self.study.storage.get_trial(self.id)
@@ -339,8 +318,7 @@ class TrialJob(Job):
                 for name, each in result.total.metrics().items():
                     means = results.setdefault(split, {})
                     means[name] = means.get(name, 0.0) + each / len(runs)
-        self._note(results=results, values=values, steps=[run.step for run in runs])
-        self._note(seconds=round(3600 * self.clock.hours, 1))
+        self._note(results=results, values=values, seconds=round(3600 * self.clock.hours, 1))
         value = statistics.fmean(values)
         self.study.study.tell(self.trial, value)
         shown = f"{100 * value:.1f}%" if metric == "accuracy" else f"{value:.4f}"
@@ -368,106 +346,8 @@ def reporting(
             trial.report(value, step)
             pruned = trial.should_prune()
         except FAILURES as error:
-            raise QueueError(f"the study's database cannot be used: {error}") from error
+            raise QueueError(f"the study's journal cannot be used: {error}") from error
         if pruned:
             raise PrunedError(f"pruned at step {step}")
 
     return report
-
-
-def open_study(
-    files: StudyFiles, sweep: Sweep, catalog: Catalog, content: Mapping[str, Any], url: str, name: str
-) -> Study:
-    """Join the study of this name, or create it with all its trials waiting. The directory must be locked.
-
-    :param content: the spec and the sweep as plain tables; an error if the study in the database has others.
-    :param url: of the database; empty for SQLite in the study's directory.
-    """
-    optuna = import_optuna()
-    storage = _storage(optuna, url or f"sqlite:///{files.path.absolute() / 'study.db'}", sweep, bool(url))
-    direction = "maximize" if sweep.maximised else "minimize"
-    created = True
-    try:
-        optuna.create_study(study_name=name, storage=storage, direction=direction)
-    except optuna.exceptions.DuplicatedStudyError:
-        created = False
-    study = Study(files, sweep, catalog, storage, name, bool(url))
-    # Here the directory is locked, so a process that has not finished creating the study is dead.
-    if created or (not url and "planned" not in study.study.user_attrs):
-        study.study.set_user_attr("content", json.dumps(content, sort_keys=True))
-        study.add_waiting()
-        return study
-    _await_trials(study)
-    _check_same(study, content)
-    if sweep.trials > study.study.user_attrs["planned"]:
-        study.add_waiting()
-    return study
-
-
-def _storage(optuna: Any, url: str, sweep: Sweep, shared: bool, attempts: int = 5) -> RDBStorage:
-    """The database; what prevents its use is one message."""
-    # SQLite: wait for another process to finish writing.
-    options = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {"pool_pre_ping": True}
-    for attempt in range(attempts):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-                retry = optuna.storages.RetryHeartbeatStaleTrialCallback(
-                    max_retry=sweep.retries, inherit_intermediate_values=True
-                )
-                storage: RDBStorage = optuna.storages.RDBStorage(
-                    url,
-                    engine_kwargs=options,
-                    heartbeat_interval=_INTERVAL if shared else None,
-                    grace_period=_GRACE if shared else None,
-                    heartbeat_stale_trial_callback=retry,
-                )
-            return storage
-        except ImportError as error:
-            raise CrvnnError(
-                f"the database of --storage needs a driver that is not installed: {error}\n"
-                "The address can name the one that is, as in postgresql+psycopg2://me@server/studies "
-                "(pip install psycopg2-binary)."
-            ) from error
-        except Exception as error:
-            # Two workers that create the tables at the same time: one of them has to try again.
-            if attempt == attempts - 1 or not _is_race(error):
-                raise CrvnnError(f"the database of --storage cannot be used: {error}") from error
-            time.sleep(0.5 * (attempt + 1))
-    raise AssertionError
-
-
-def _is_race(error: Exception) -> bool:
-    text = str(error).lower()
-    return any(words in text for words in ("already exists", "duplicate", "unique", "locked"))
-
-
-def _await_trials(study: Study, seconds: float = 60.0) -> None:
-    """Wait until the process that creates the study has added its trials."""
-    end = time.monotonic() + seconds
-    while "planned" not in study.study.user_attrs:
-        if time.monotonic() > end:
-            raise CrvnnError(
-                f"the process that was creating the study '{study.name}' has ended before it was done; "
-                "delete the study, or choose another --out or --study"
-            )
-        time.sleep(0.2)
-
-
-def _check_same(study: Study, content: Mapping[str, Any]) -> None:
-    from crvnn_core.runs.spec_file import flatten
-
-    there = flatten(json.loads(study.study.user_attrs["content"]))
-    here = flatten(json.loads(json.dumps(content)))
-    changed = [
-        f"{key} = {there.get(key)!r} there, {here.get(key)!r} here"
-        for key in dict.fromkeys([*there, *here])
-        if there.get(key) != here.get(key) and key != "sweep.trials"
-    ]
-    if changed:
-        more = [f"and {len(changed) - 6} more"] if len(changed) > 6 else []
-        shown = "\n  ".join([*changed[:6], *more])
-        raise CrvnnError(
-            f"the study '{study.name}' in {study.files.path} has other settings:\n  {shown}\n"
-            "Choose another --out (and --study, in a shared database)."
-        )

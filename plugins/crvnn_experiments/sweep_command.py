@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 @click.option("--sampler", type=click.Choice(["grid", "tpe", "random"]), help="How settings are chosen.")
 @click.option("--pruner", type=click.Choice(["none", "median", "halving"]), help="Which trials end early.")
 @click.option(
-    "--storage",
-    metavar="URL",
-    help="A database that several machines share; by default SQLite in the study's directory.",
-)
-@click.option(
-    "--study",
-    "name",
-    metavar="NAME",
-    help="The study's name in that database; by default that of the directory.",
-)
-@click.option(
     "--workers",
     type=click.IntRange(min=1),
     default=1,
@@ -84,14 +73,14 @@ def sweep_command(
     """Search for the best settings of a SPEC file: its table [sweep.space] says which, and between which values.
 
     Each trial is a run directory. A study that was stopped goes on with --resume, or with the same command again. The
-    same command in another terminal, or on another machine with --storage, is another worker on the same study. In the
-    study's directory are a page with plots (report.html), the trials as CSV and Markdown, and the best spec, best.toml.
+    same command in another terminal, or on another machine that shares the study's directory, is another worker on the
+    same study. In its directory are a page with plots (report.html), the trials as CSV and Markdown, and the best spec,
+    best.toml.
 
     \b
     Examples:
       crvnn sweep decisions.toml
       crvnn sweep my.toml --trials 50 --seeds 3 --workers 2
-      crvnn sweep my.toml --storage postgresql+psycopg2://me@host/studies
       crvnn sweep --resume runs/my-sweep
       crvnn sweep --show runs/my-sweep --format markdown
     """
@@ -100,18 +89,18 @@ def sweep_command(
 
     given = {key: value for key, value in options.items() if value not in (None, ())}
     if show is not None:
-        _refuse("--show", spec, resume, {key: value for key, value in given.items() if key != "storage"})
-        _print(show_sweep(show, session.catalog, options["storage"]), show, form, as_json)
+        _refuse("--show", spec, resume, given)
+        _print(show_sweep(show, session.catalog), show, form, as_json)
         return
     if resume is not None:
-        _refuse("--resume", spec, None, {k: v for k, v in given.items() if k not in ("storage", "trials")})
-        study = continue_sweep(resume, session.catalog, url=options["storage"], trials=options["trials"])
+        _refuse("--resume", spec, None, {key: value for key, value in given.items() if key != "trials"})
+        study = continue_sweep(resume, session.catalog, trials=options["trials"])
     else:
         study = start_sweep(session.catalog, spec, **options)
-    directory = study.files.path
+    directory = study.path
     click.echo(f"{study.sweep.trials} trials ({study.sweep.sampler}) in {directory}.", err=True)
     finished = work_together(study, workers, lambda line: click.echo(line, err=True), session.files)
-    _print(show_sweep(directory, session.catalog, options["storage"]), directory, form, as_json)
+    _print(show_sweep(directory, session.catalog), directory, form, as_json)
     if not finished:
         files = f" {plugin_options(session.files)}" if session.files else ""
         click.echo(f"crvnn: interrupted; resume with: crvnn sweep --resume {directory}{files}", err=True)

@@ -130,6 +130,15 @@ def test_csv_has_exact_numbers_and_full_names(found):
     assert by_number[4]["message"] == "a | b\nsecond line <script>"
 
 
+def test_a_spreadsheet_takes_no_text_of_the_csv_for_a_formula():
+    params = {"task.path": "=1+1", "training.clip": -1.5}
+    row = Row(1, "failed", params, None, (), {}, 1.0, "@SUM(A1)", (), "trials/0001")
+    (line,) = csv.DictReader(
+        io.StringIO(Findings("loss", False, (row,), {}, dict.fromkeys(params, ())).csv())
+    )
+    assert (line["task.path"], line["message"], line["training.clip"]) == ("'=1+1", "'@SUM(A1)", "-1.5")
+
+
 def test_json_has_everything(found):
     plain = json.loads(json.dumps(found.plain()))
     assert plain["counts"] == found.counts

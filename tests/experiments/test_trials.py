@@ -24,7 +24,7 @@ def test_each_trial_is_a_run_directory_with_the_settings_of_its_trial(small_cata
     study, found = finished(small_catalog, tmp_path)
     assert found.counts == {"complete": 4}
     for row in found.rows:
-        (record,) = read_runs([str(study.files.path / row.directory)], small_catalog)
+        (record,) = read_runs([str(study.path / row.directory)], small_catalog)
         assert record.spec["model.cell"] == row.params["model.cell"]
         assert record.spec["model.decision"] == row.params["model.decision"]
         assert record.value("dev", "", "accuracy") == row.value
@@ -34,7 +34,7 @@ def test_each_trial_is_a_run_directory_with_the_settings_of_its_trial(small_cata
 def test_several_seeds_are_several_runs_whose_mean_counts(small_catalog, tmp_path):
     study, found = finished(small_catalog, tmp_path, '\n[sweep.space]\n"model.cell" = ["gated"]\n', seeds=2)
     (row,) = found.rows
-    records = read_runs([str(study.files.path / row.directory)], small_catalog)
+    records = read_runs([str(study.path / row.directory)], small_catalog)
     values = [record.value("dev", "", "accuracy") for record in records]
     assert [record.seed for record in records] == [0, 1]
     assert list(row.values) == values
@@ -43,9 +43,9 @@ def test_several_seeds_are_several_runs_whose_mean_counts(small_catalog, tmp_pat
 
 def test_the_best_trial_is_written_as_a_spec_that_can_be_trained(small_catalog, tmp_path):
     study, found = finished(small_catalog, tmp_path)
-    show_sweep(study.files.path, small_catalog)
-    best = read_spec(small_catalog, study.files.best)
-    trained = read_spec(small_catalog, RunDirectory(study.files.path / found.best.directory).spec)
+    show_sweep(study.path, small_catalog)
+    best = read_spec(small_catalog, study.best)
+    trained = read_spec(small_catalog, RunDirectory(study.path / found.best.directory).spec)
     assert spec_dict(best) == spec_dict(trained)
     assert found.best.value == max(row.value for row in found.rows)
 
@@ -73,7 +73,7 @@ def test_a_variant_that_fails_is_recorded_with_its_message_and_the_study_goes_on
     import re
 
     assert re.search(message, found.rows[0].message)
-    assert (study.files.path / "trials" / "0001-error.txt").exists()
+    assert (study.path / "trials" / "0001-error.txt").exists()
 
 
 def test_a_task_without_a_development_split_is_recorded_as_the_reason(tmp_path):
@@ -117,12 +117,12 @@ def test_an_interrupted_trial_is_continued_later_and_ends_the_same(tmp_path):
     study = started(catalog, tmp_path / "stopped", base=base)
     assert not Worker(study, lambda line: None).work()
     assert [row.state for row in read_findings(study).rows] == ["waiting"] * 4
-    again = continue_sweep(study.files.path, catalog)
+    again = continue_sweep(study.path, catalog)
     assert Worker(again, lambda line: None).work()
     rows = read_findings(again).rows
     assert [row.state for row in rows] == ["complete"] * 4
     assert rows[0].retries == ("interrupted",)
-    assert_same_run(whole.files.path / "trials/0001", study.files.path / "trials/0001")
+    assert_same_run(whole.path / "trials/0001", study.path / "trials/0001")
 
 
 class Trial:
@@ -148,12 +148,12 @@ def test_results_on_the_development_split_are_reported_until_the_pruner_gives_up
         report(4, {"accuracy": 0.4})
 
 
-def test_a_database_that_is_gone_is_no_failure_of_the_variant():
+def test_a_journal_that_is_gone_is_no_failure_of_the_variant():
     class Unreachable(Trial):
         def report(self, value, step):
-            raise OSError("connection lost")
+            raise OSError("disk lost")
 
-    with pytest.raises(QueueError, match="connection lost"):
+    with pytest.raises(QueueError, match="disk lost"):
         reporting(Unreachable(), "accuracy", ())(1, {"accuracy": 0.5})
 
 
@@ -167,7 +167,7 @@ def test_a_pruned_trial_ends_early_and_is_recorded_as_such(small_catalog, tmp_pa
     assert [row.state for row in rows] == ["complete", "pruned", "complete", "complete"]
     assert rows[1].message == "pruned at step 2"
     assert rows[1].value is not None
-    assert not RunDirectory(study.files.path / "trials/0002").results.exists()
+    assert not RunDirectory(study.path / "trials/0002").results.exists()
 
 
 def test_several_devices_are_refused(small_catalog, tmp_path):

@@ -276,7 +276,10 @@ def begin(*args, cwd):
 def metrics_of(run):
     """What a run wrote down, but for how quick it was."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key not in ("tokens_per_second", "seconds")} for row in rows]
+    return [
+        {key: value for key, value in row.items() if key not in ("tokens_per_second", "seconds")}
+        for row in rows
+    ]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import shutil
 import sys
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -125,6 +124,6 @@ def _width(text: str) -> int:
     """The columns that a text takes on a terminal: two for a wide character, none for a combining one."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    from rich.cells import cell_len
+
+    return cell_len(text)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from crvnn_core.errors import CrvnnError, CrvnnWarning
+from crvnn_core.errors import CrvnnWarning
 from crvnn_core.kernels import building, dispatch
 from crvnn_core.kernels.operation import Backend
 
@@ -84,14 +84,6 @@ class Library:
         An adapter takes the library's operators and the arguments of an operation, and returns its result, or
         ``NotImplemented`` where the operators do not serve.
         """
-        for other in _attached:
-            if (
-                other.name == self.name and other.package != self.package
-            ):  # loading both would abort the process
-                raise CrvnnError(
-                    f"{other.package} and {self.package} both have a library of kernels called {self.name!r}; "
-                    "rename one of them, in Library(...) and in TORCH_LIBRARY(...)"
-                )
         if self not in _attached:
             _attached.append(self)
 

@@ -92,15 +92,6 @@ def test_a_wrapper_may_leave_records_out_and_the_others_keep_their_source():
     assert cells_with(ONE, wrapping(without_b), TWO) == {"a": "one", "c": "two"}
 
 
-def test_a_wrapper_may_leave_out_everything():
-    def nothing():
-        yield
-        return []
-
-    assert cells_with(ONE, wrapping(nothing)) == {}
-    assert cells_with(wrapping(nothing)) == {}
-
-
 def test_what_a_wrapper_adds_or_changes_is_its_own():
     def more():
         offered = yield
@@ -261,11 +252,6 @@ def test_hook_calls_can_be_monitored():
     about_cells = [what for name, what in calls if name == "crvnn_cells"]
     assert about_cells == [[ONE, TWO], [[catalog.components["cell"]["c"].component], list(ONE.crvnn_cells())]]
     assert [name for name, _ in calls].count("crvnn_presets") == 2
-
-
-def test_hooks_can_be_called_without_the_catalog():
-    host = create_plugin_manager(ONE, TWO, entry_points=False)
-    assert host.hook.crvnn_cells() == [TWO.crvnn_cells(), ONE.crvnn_cells()]
 
 
 def test_one_record_of_two_plug_ins_is_attributed_to_both():

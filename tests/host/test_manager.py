@@ -121,17 +121,6 @@ def test_a_hook_without_its_marker_is_an_error():
         create_plugin_manager(module, entry_points=False)
 
 
-def test_a_hook_that_wants_arguments_is_an_error_that_names_it():
-    with pytest.raises(PluginError, match=r"(?s)plug-in 'mine'.*crvnn_cells.*unwanted"):
-        create_plugin_manager(plugin(crvnn_cells=lambda unwanted: []), entry_points=False)
-
-
-def test_functions_that_are_no_hooks_are_left_alone():
-    module = plugin(crvnn_cells=[CELL])
-    module.helper = len
-    assert "tiny" in read_catalog(create_plugin_manager(module, entry_points=False)).components["cell"]
-
-
 def test_a_hook_may_have_another_name_with_specname():
     module = types.ModuleType("mine")
     module.my_cells = hookimpl(specname="crvnn_cells")(lambda: [CELL])

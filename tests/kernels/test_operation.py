@@ -8,7 +8,6 @@ import sys
 import pytest
 import torch
 
-from crvnn_core.errors import CrvnnError
 from crvnn_core.kernels import Library, Operation, without
 from crvnn_core.kernels.library import fixed_weights
 
@@ -147,13 +146,6 @@ def test_back_ends_get_keyword_arguments_by_position():
 def test_an_operation_is_pickled_and_copied_by_name():
     assert pickle.loads(pickle.dumps(double)) is double
     assert copy.deepcopy([double])[0] is double
-
-
-def test_two_packages_cannot_attach_a_library_of_one_name(library):
-    library.backend(Operators.double)
-    Library("of_a_test", "tests").backend(Operators.double)  # the same package again, as in a reload
-    with pytest.raises(CrvnnError, match=r"tests and other\.operations .*'of_a_test'"):
-        Library("of_a_test", "other.operations").backend(Operators.double)
 
 
 def test_a_library_that_defines_no_scope_is_named_and_torch_does_the_work(monkeypatch, tmp_path):

@@ -48,53 +48,6 @@ def composing(n, *steps):
     return trace_of(exists)
 
 
-@st.composite
-def traces(draw):
-    """Any probabilities at all for several sequences, as an engine or a stranger's encoder might record them."""
-    k, b, n = draw(st.integers(0, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 7))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 10**6)))
-    exists = torch.rand(k + 1, b, n, generator=generator)
-    if draw(st.booleans()):
-        exists = exists.round()
-    lengths = draw(st.lists(st.integers(1, n), min_size=b, max_size=b))
-    mask = torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
-    return Trace(torch.rand(k, b, n, generator=generator), exists * mask, mask, torch.full((b,), k)), lengths
-
-
-@given(traces())
-def test_any_trace_gives_a_binary_tree_over_all_tokens_in_their_order(drawn):
-    trace, lengths = drawn
-    for row, length in enumerate(lengths):
-        tokens = [f"t{i}" for i in range(length)]
-        assert leaves(tree_of(trace, row, tokens)) == tokens
-
-
-@st.composite
-def bracketings(draw, first=0, length=None):
-    """A binary tree over the numbers from ``first`` on, as texts."""
-    length = draw(st.integers(1, 8)) if length is None else length
-    if length == 1:
-        return str(first)
-    left = draw(st.integers(1, length - 1))
-    return (draw(bracketings(first, left)), draw(bracketings(first + left, length - left)))
-
-
-def merges(tree):
-    """The positions at which two neighbours join, children before their parents."""
-    if isinstance(tree, str):
-        return []
-    left, right = tree
-    return [*merges(left), *merges(right), int(leaves(left)[-1])]
-
-
-@given(bracketings())
-def test_a_trace_without_doubt_gives_the_tree_it_was_made_from(tree):
-    tokens = leaves(tree)
-    n = len(tokens)
-    trace = composing(n, *({position} for position in merges(tree)))
-    assert tree_of(trace, 0, tokens).nested() == tree
-
-
 @pytest.mark.parametrize(
     ("steps", "tree"),
     [
@@ -117,11 +70,6 @@ def test_a_position_joins_in_the_step_in_which_it_becomes_more_likely_gone_than_
     assert tree_of(slowly, 0, "abc").nested() == ("a", ("b", "c"))
 
 
-def test_one_token_is_its_own_tree():
-    assert tree_of(composing(1), 0, ["a"]).nested() == "a"
-    assert tree_of(composing(1, set(), set()), 0, ["a"]).nested() == "a"
-
-
 def test_padding_and_other_rows_do_not_matter():
     exists = torch.tensor([[[1.0, 1.0, 1.0, 0.0], [1.0] * 4], [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]]])
     trace = Trace(exists[:1] - exists[1:], exists, exists[0] > 0, torch.tensor([1, 1]))
@@ -133,16 +81,6 @@ def test_padding_and_other_rows_do_not_matter():
 def test_tokens_of_another_sequence_are_refused(tokens):
     with pytest.raises(InputError, match=f"sequence 0 of the trace has 3 tokens, not {len(tokens)}"):
         tree_of(composing(3, {0}, {1}), 0, tokens)
-
-
-def test_a_very_deep_tree_is_made_and_written():
-    n = 5000
-    tokens = ["x"] * n
-    for trace in (trace_of([[1.0] * n]), trace_of([[1.0] * n, [0.0] * n])):
-        tree = tree_of(trace, 0, tokens)
-        text = str(tree)
-        assert text.startswith("(" * (n - 1) + "x x) x)")
-        assert len(text) == n + 3 * (n - 1)
 
 
 def any_traces(rows, number):

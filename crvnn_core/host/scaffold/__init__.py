@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import re
-import shutil
 import sys
-import tempfile
 from importlib.metadata import entry_points
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from string import Template
 
@@ -21,7 +18,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def create_package(slot: str, name: str, target: Path) -> list[str]:
-    """Write the package into ``target``, all files or none, and return their names."""
+    """Write the package into ``target``, and return the names of its files."""
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name):
         raise CrvnnError(
@@ -56,7 +53,10 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
         f"tests/test_{package}.py": here / "test.py.tmpl",
     }
     try:
-        _write({path: _fill(template, words) for path, template in texts.items()}, target)
+        for path, text in texts.items():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            filled = Template(text.read_text(encoding="utf-8")).substitute(words)
+            (target / path).write_text(filled, encoding="utf-8")
     except OSError as error:
         raise CrvnnError(f"{target} cannot be written: {error}") from error
     return list(texts)
@@ -70,26 +70,3 @@ def _is_taken(package: str) -> bool:
         return False
     found = importlib.util.find_spec(package)
     return found is not None and found.origin is not None  # a directory without __init__.py has no origin
-
-
-def _fill(template: Traversable, words: dict[str, str]) -> str:
-    return Template(template.read_text(encoding="utf-8")).substitute(words)
-
-
-def _write(texts: dict[str, str], target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=target if target.exists() else target.parent, prefix=f".{target.name}."))
-    try:
-        for path, text in texts.items():
-            (made / path).parent.mkdir(parents=True, exist_ok=True)
-            (made / path).write_text(text, encoding="utf-8")
-        if target.exists():  # an empty directory, perhaps the one that the user is in
-            for child in made.iterdir():
-                child.rename(target / child.name)
-            made.rmdir()
-        else:
-            made.chmod(0o755)
-            made.rename(target)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise

@@ -7,11 +7,11 @@ steps and probabilities are in ``data-`` attributes, for scripts.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from attrs import frozen
+from rich.cells import cell_len
 
 from crvnn_core.display.palette import COLOURS
 from crvnn_core.trees.formats.escapes import visible
@@ -103,7 +103,7 @@ def write(tree: Tree, unknown: Collection[int] = ()) -> str:
 def _layout(tree: Tree) -> _Layout:
     middles, right = [], float(_MARGIN)
     for token in tree.tokens:
-        width = max(_LETTER * _letters(_shown(token)), _LETTER)
+        width = max(_LETTER * cell_len(_shown(token)), _LETTER)
         middles.append(right + width / 2)
         right += width + _GAP
     level = max(2.0, min(30.0, _TALLEST / max(tree.depth, 1)))
@@ -116,14 +116,6 @@ def _layout(tree: Tree) -> _Layout:
         at[node.start] = (at[node.start] + at[node.split]) / 2
         places.append((at[node.start], leaf - level * height))
     return _Layout(middles, places, right - _GAP + _MARGIN, baseline)
-
-
-def _letters(text: str) -> int:
-    """How many columns a text takes where all letters are equally wide."""
-    return sum(
-        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-        for letter in text
-    )
 
 
 def _shown(token: str) -> str:

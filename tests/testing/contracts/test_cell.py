@@ -1,11 +1,8 @@
 """The contract of cells: built-in cells satisfy it, and each check fails for a cell that violates it."""
 
-import pytest
 import torch
 
 from contract_cases import contract_tests
-from crvnn_core import Component
-from crvnn_core.testing import CHECKS, run_checks
 from crvnn_core.testing.parts import PlainCell
 
 #: Settings away from the defaults: the component's name, and what is set.
@@ -130,16 +127,3 @@ FAULTY = [
 
 
 test_built_in, test_plain, test_faulty, test_each = contract_tests("cell", PlainCell, FAULTY, VARIANTS)
-
-
-#: Cells with a common mistake each, and the only check that fails for it.
-MISTAKES = [
-    (leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x), "check_cell_ignores_positions_that_are_gone"),
-    (TrainingCounter, "check_cell_can_be_saved"),
-]
-
-
-@pytest.mark.parametrize(("build", "check"), MISTAKES)
-def test_a_cell_with_one_mistake_fails_one_check(build, check):
-    outcomes = run_checks(Component("faulty", build), CHECKS["cell"])
-    assert [outcome.check for outcome in outcomes if not outcome.kept] == [check]

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from contract_cases import component, contract_tests
-from crvnn_core import Component
 from crvnn_core.kernels import in_use
 from crvnn_core.testing import CHECKS, run_checks
 from crvnn_core.testing.oracles import matrices
@@ -181,20 +180,6 @@ FAULTY = [
 test_built_in, test_plain, test_faulty, test_each = contract_tests(
     "decision", PlainDecision, FAULTY, VARIANTS
 )
-
-
-#: Decisions with a common mistake each, and the only check that fails for it.
-MISTAKES = [
-    (TopK, "check_decision_ignores_positions_that_are_gone"),
-    (RowSoftmax, "check_decision_ignores_positions_that_are_gone"),
-    (StraightThrough, "check_decision_gradient_vanishes_if_declared"),
-]
-
-
-@pytest.mark.parametrize(("build", "check"), MISTAKES)
-def test_a_decision_with_one_mistake_fails_one_check(build, check):
-    outcomes = run_checks(Component("faulty", build), CHECKS["decision"])
-    assert [outcome.check for outcome in outcomes if not outcome.kept] == [check]
 
 
 @pytest.mark.parametrize(

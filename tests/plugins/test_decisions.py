@@ -72,7 +72,7 @@ def in_padded_batch(seed, kind):
 
 @pytest.mark.parametrize("kernels", [True, False])
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_references_form_is_the_published_formula_with_its_guards(seed, kind, kernels):
     """Values to 1e-5 and gradients to 1e-4, row by row, against the formula in float64."""
     scores, exists, eligible, mask = in_padded_batch(seed, kind)

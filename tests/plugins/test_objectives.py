@@ -174,13 +174,6 @@ def test_an_encoding_without_what_was_asked_for_names_the_encoder():
 SELF_TRAINING = ("training.objective=self-training", "training.save_every=2", "model.input_dropout=0.2")
 
 
-def test_self_training_resumes_to_the_same_bits(tmp_path):
-    train(variant(*SELF_TRAINING), tmp_path / "whole")
-    stopped_after(5, tmp_path / "run", *SELF_TRAINING)
-    train(variant(*SELF_TRAINING), tmp_path / "run", resume=True)
-    assert_same_run(tmp_path / "run", tmp_path / "whole")
-
-
 @pytest.mark.parametrize("sets", [("task=pairs",), ("training.precision=bf16-mixed",)], ids=" ".join)
 def test_self_training_trains_the_scorer(sets):
     assembly = variant(*sets, "training.objective=self-training", "training.objective.confidence=0.0")

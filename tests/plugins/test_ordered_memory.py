@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
@@ -79,6 +79,7 @@ def windows(om, monkeypatch):
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
+@settings(max_examples=20)
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
     slots=st.integers(2, 5),
@@ -251,6 +252,7 @@ def test_the_tree_is_the_one_that_sure_choices_compose(script, slots):
     assert str(tree) == om.cell.name(encoding.vector[0])
 
 
+@settings(max_examples=20)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
     st.sampled_from([1.0, 30.0, 300.0]),

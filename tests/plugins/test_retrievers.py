@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crvnn_core.testing import oracles, strategies
@@ -40,7 +40,7 @@ def everywhere(exists):
     return torch.ones_like(exists, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 17, 128, 1100])
+@pytest.mark.parametrize("n", [1, 3, 128, 1100])
 @pytest.mark.parametrize("pattern", PATTERNS)
 @EVERY_TWIN
 def test_linear_time_agrees_with_the_dense_twin(name, by, pattern, n):
@@ -81,11 +81,13 @@ def test_dense_matrices_keep_what_hardly_exists():
     ],
     indirect=["by"],
 )
+@settings(max_examples=25)
 @given(exists=strategies.existences(max_length=30), data=st.data())
 def test_every_retriever_agrees_with_walking_along_the_sequence(retriever, row, exists, data):
     _agrees(retriever, row, exists, data)
 
 
+@settings(max_examples=25)
 @given(strategies.existences(max_length=12), st.data())
 def test_a_window_as_long_as_the_sequence_is_no_window(exists, data):
     _agrees(Windowed(k=40), oracles.adhoc_row, exists, data)
@@ -108,6 +110,7 @@ def test_a_window_sees_no_farther_than_k():
 
 
 @pytest.mark.parametrize("name", ["adhoc", "log-space"])
+@settings(max_examples=25)
 @given(strategies.existences(max_length=7, max_batch=2, dtype=torch.float64), st.data())
 def test_gradients_agree_with_the_dense_twin(name, exists, data):
     fast, dense = TWINS[name]
@@ -137,7 +140,7 @@ def _near_a_kink(exists):
 
 
 @pytest.mark.parametrize("name", ["adhoc", "adhoc in float64", "log-space"])
-@pytest.mark.parametrize("n", [1, 2, 9])
+@pytest.mark.parametrize("n", [1, 7])
 def test_gradients_agree_with_finite_differences(name, n):
     fast, _ = TWINS[name]
     exists = (0.05 + 0.9 * torch.rand(2, n, dtype=torch.float64)).requires_grad_()

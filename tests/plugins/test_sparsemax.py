@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from crvnn_core.kernels import without
 from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.testing import strategies
@@ -78,6 +77,7 @@ def test_it_agrees_with_bisection(row, share):
         assert [c for c, _ in there] == pytest.approx([clipped(u, tau) for _, u in there], abs=1e-6)
 
 
+@settings(max_examples=30)
 @given(rows, shares, st.integers(0, 100))
 def test_its_gradients_agree_with_implicit_differentiation(row, share, seed):
     scores, weights = row
@@ -89,15 +89,6 @@ def test_its_gradients_agree_with_implicit_differentiation(row, share, seed):
     of_scores, of_weights = implicit_gradients(scores, weights, share, upstream.tolist())
     assert u.grad[0].tolist() == pytest.approx(of_scores, abs=1e-8)
     assert w.grad[0].tolist() == pytest.approx(of_weights, rel=1e-6, abs=1e-8)
-
-
-def test_gradcheck_agrees_away_from_kinks():
-    u = torch.tensor([[1.1, 0.3, -0.2, 0.9, -2.0], [0.2, 0.0, 0.4, 0.1, 0.3]], dtype=torch.float64)
-    w = torch.tensor([[0.9, 0.5, 1.0, 0.3, 0.8], [0.6, 0.7, 0.2, 0.9, 0.4]], dtype=torch.float64)
-    assert not any(kink_near(*row, 0.5) for row in zip(u.tolist(), w.tolist(), strict=True))
-    assert torch.autograd.gradcheck(
-        lambda u, w: sparsemax(u, w, 0.5), (u.requires_grad_(), w.requires_grad_())
-    )
 
 
 def test_a_total_of_one_is_the_sparsemax_of_the_literature():
@@ -206,14 +197,6 @@ def test_positions_that_have_left_change_neither_values_nor_gradients(catalog, m
     short, whole = (encoder_with(catalog, modulation, on) for on in ("true", "false"))
     assert (short(inputs, mask, trace=True).trace.exists[1:-1, mask] == 0).any()  # some do leave on the way
     assert_same(results(short, inputs, mask), results(whole, inputs, mask))
-
-
-def test_kernels_change_nothing(catalog, modulation):
-    encoder = encoder_with(catalog, modulation)
-    inputs, mask = batch()
-    native = results(encoder, inputs, mask)
-    with without():
-        assert_same(native, results(encoder, inputs, mask))
 
 
 def test_it_composes_about_half_of_what_is_left_in_a_step(catalog):

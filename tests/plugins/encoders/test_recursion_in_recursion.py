@@ -4,9 +4,8 @@ import pytest
 import torch
 
 import small
-from crvnn_core import Component, CrvnnError, Encoder, Encoding, Recursion, SpecError, Trained
+from crvnn_core import CrvnnError, Encoder, Encoding, Recursion, SpecError, Trained
 from crvnn_core.inference.part_exchange import exchange_parts
-from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import BracketingCell, PlainEncoder, plain_parts
 from crvnn_core.trees import trees_of
 from crvnn_parts.encoders.recursion_in_recursion import RecursionInRecursion
@@ -129,15 +128,6 @@ def test_sampled_decisions_are_passed_on_with_their_baseline():
     assert encoder.training
     assert torch.equal(encoding.baseline, encoder.eval()(*batch).vector)
     assert encoder.relative_cost(torch.ones(2), None).tolist() == [2.0, 2.0]
-
-
-@pytest.mark.parametrize("check", CHECKS["encoder"], ids=lambda check: check.__name__)
-def test_it_satisfies_the_contract_around_an_encoder_with_a_trace(check):
-    def build(width: int, retriever, scorer, decision, cell, halting, chunk: int = 3) -> Encoder:
-        inner = Recursion(width, retriever, scorer, decision, cell, halting)
-        return RecursionInRecursion(width, inner, chunk)
-
-    check(Component("wrapped", build))
 
 
 class Wide(Encoder):

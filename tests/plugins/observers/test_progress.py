@@ -96,15 +96,6 @@ def test_a_long_evaluation_has_lines_too(capsys, clock):
     ]
 
 
-def test_lines_by_time_can_be_turned_off(capsys, clock):
-    observer = Progress(lines=1, seconds=0)
-    observer.started(100, {})
-    for step in range(1, 100):
-        clock.now += 1000
-        observer.stepped(step, METRICS)
-    assert capsys.readouterr().err.splitlines() == ["training: 100 steps"]
-
-
 def test_the_first_line_names_components_parameters_seed_and_steps(capsys):
     assembly = variant("seed=3")
     assembly.observers[:] = [Progress()]

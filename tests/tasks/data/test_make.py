@@ -1,7 +1,6 @@
 """``crvnn data make``: the published numbers, the same bytes every time, and files that are whole or not there."""
 
 import gzip
-import hashlib
 import json
 import os
 import statistics
@@ -9,51 +8,19 @@ import subprocess
 import sys
 from collections import Counter
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from crvnn_core import CrvnnError
-from crvnn_tasks.data.make import Summary, make
+from crvnn_tasks.data.make import make
 from crvnn_tasks.listops.task import ListOps, split_of
 from crvnn_tasks.logic.language import operations
 from crvnn_tasks.logic.task import Logic
+from listops_reference import answer, read
 
 
 def run(*arguments, catch=False):
     return CliRunner().invoke(make, [str(argument) for argument in arguments], catch_exceptions=catch)
-
-
-def value(text):
-    """The value of an expression, by recursive descent over its characters."""
-    place = 0
-
-    def part():
-        nonlocal place
-        while text[place] == " ":
-            place += 1
-        if text[place].isdigit():
-            place += 1
-            return int(text[place - 1])
-        end = text.index(" ", place)
-        name, place = text[place:end], end
-        numbers = []
-        while True:
-            while text[place] == " ":
-                place += 1
-            if text[place] == "]":
-                place += 1
-                break
-            numbers.append(part())
-        if name == "[SM":
-            return sum(numbers) % 10
-        if name == "[MED":
-            return int(statistics.median(numbers))
-        return {"[MIN": min, "[MAX": max}[name](numbers)
-
-    found = part()
-    assert place == len(text)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -82,38 +49,29 @@ def test_the_published_numbers_come_out(published):
 def test_answers_agree_with_an_independent_evaluator(published):
     path, said = published
     rows = [line.split("\t") for line in path.read_text().splitlines()]
-    assert all(int(label) == value(text) for label, text in rows[::20])
+    assert all(int(label) == answer(read(text.split())) for label, text in rows[::20])
     assert len({text for _, text in rows}) == len(rows)
     assert Counter(label for label, _ in rows) == said["labels"]
-
-
-def test_what_is_said_about_the_rows_is_complete(published):
-    path, said = published
-    assert list(said) == ["file", "seed", "rows", "tokens", "labels"]
-    assert (said["file"], said["seed"], said["rows"]) == (str(path), 0, 100_000)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("listops", "--rows", "300"),
         ("listops", "--rows", "20", "--min-tokens", "200", "--max-tokens", "300"),
         ("logic", "--rows", "300"),
     ],
 )
 def test_another_process_makes_the_same_bytes(tmp_path, arguments):
     code = "import sys\nfrom crvnn_tasks.data.make import make\nmake(sys.argv[1:])"
-    digests = set()
-    for number in ("1", "2"):
-        out = tmp_path / f"{number}.gz"
-        subprocess.run(
-            [sys.executable, "-c", code, *arguments, "--out", str(out)],
-            env={**os.environ, "PYTHONHASHSEED": number},
-            check=True,
-            capture_output=True,
-        )
-        digests.add(hashlib.sha256(out.read_bytes()).hexdigest())
-    assert len(digests) == 1
+    out, here = tmp_path / "there.gz", tmp_path / "here.gz"
+    subprocess.run(
+        [sys.executable, "-c", code, *arguments, "--out", str(out)],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        check=True,
+        capture_output=True,
+    )
+    run(*arguments, "--out", here)
+    assert out.read_bytes() == here.read_bytes()
     there = run(*arguments)
     assert gzip.decompress(out.read_bytes()) == there.stdout_bytes
     assert run(*arguments, "--seed", "1").stdout_bytes != there.stdout_bytes
@@ -212,16 +170,14 @@ def test_listops_rows_may_have_the_published_parentheses(tmp_path):
     assert list(ListOps().read(out)) == list(ListOps().read(plain))
 
 
-@pytest.mark.parametrize(
-    ("wanted", "numbers"), [("7", {7}), ("0-2", {0, 1, 2}), ("12", {12}), ("0-12", set(range(13)))]
-)
+@pytest.mark.parametrize(("wanted", "numbers"), [("7", {7}), ("0-12", set(range(13)))])
 def test_logic_rows_have_the_operations_asked_for(tmp_path, wanted, numbers):
     out = tmp_path / "rows"
     run("logic", "--rows", 600, "--operations", wanted, "--out", out)
     assert {operations(example.sequences) for example in Logic().read(out)} == numbers
 
 
-@pytest.mark.parametrize("wanted", ["", "x", "5-3", "13", "-1", "0-13", "1-2-3"])
+@pytest.mark.parametrize("wanted", ["x", "5-3", "13", "1-2-3"])
 def test_operations_that_do_not_exist_are_refused(wanted):
     result = run("logic", f"--operations={wanted}")
     assert result.exit_code == 2
@@ -270,19 +226,3 @@ def test_who_writes_a_file_sees_how_far_it_is(tmp_path, monkeypatch):
     result = run("listops", "--rows", 300, "--out", tmp_path / "rows.tsv")
     assert "generating rows: 100 of 300" in result.stderr
     assert result.stdout.startswith(f"{tmp_path / 'rows.tsv'}: 300 rows")
-
-
-@pytest.mark.parametrize("lengths", [[5], [4, 6], [4, 4, 101, 100], [1, 2, 3, 500, 600]])
-def test_mean_median_and_share_are_those_of_the_lengths(lengths):
-    summary = Summary(Counter(lengths), Counter("x" for _ in lengths))
-    assert summary.mean == pytest.approx(statistics.mean(lengths))
-    assert summary.median == statistics.median(lengths)
-    assert summary.usual == sum(length <= 100 for length in lengths) / len(lengths)
-    assert summary.rows == len(lengths)
-
-
-def test_every_command_gives_an_example():
-    assert sorted(make.commands) == ["listops", "logic"]
-    for command in make.commands.values():
-        assert isinstance(command, click.Command)
-        assert f"crvnn data make {command.name} " in run(command.name, "--help").stdout

@@ -85,7 +85,7 @@ def every_merge(length):
     return [ends_of(length, ranks) for ranks in product(*(range(left - 1) for left in range(length, 1, -1)))]
 
 
-@pytest.mark.parametrize("length", [2, 3, 4, 5])
+@pytest.mark.parametrize("length", [2, 5])
 def test_the_probabilities_of_all_merges_sum_to_1(length):
     encoder, every = encoder_of(), every_merge(length)
     assert len(every) == math.factorial(length - 1)
@@ -161,9 +161,8 @@ def test_the_joins_are_the_tree_that_was_composed():
 
 
 @pytest.mark.parametrize("encoder", ["cooperative", "rl-spinn"])
-@pytest.mark.parametrize("task", ["letters", "pairs"])
-def test_a_run_killed_and_resumed_ends_with_the_same_bits(encoder, task, tmp_path):
-    sets = (f"model.encoder={encoder}", f"task={task}", "training.save_every=3", "training.steps=8")
+def test_a_run_killed_and_resumed_ends_with_the_same_bits(encoder, tmp_path):
+    sets = (f"model.encoder={encoder}", "task=pairs", "training.save_every=3", "training.steps=8")
     train(variant(*sets), tmp_path / "whole")
     stopped_after(5, tmp_path / "run", *sets)
     train(variant(*sets), tmp_path / "run", resume=True)

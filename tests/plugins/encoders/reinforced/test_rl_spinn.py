@@ -94,7 +94,7 @@ def test_roots_log_probabilities_and_gradients_are_those_of_a_plain_stack():
         torch.testing.assert_close(one, two)
 
 
-@pytest.mark.parametrize("length", [2, 3, 4, 5])
+@pytest.mark.parametrize("length", [2, 5])
 def test_the_probabilities_of_all_trees_sum_to_1(length):
     encoder, every = encoder_of(), all_actions(length)
     assert len(every) == [1, 1, 2, 5, 14][length - 1]  # Catalan numbers

@@ -339,7 +339,8 @@ def effects(contenders: Contenders, count: int, chosen: Sequence[Setting]) -> li
         timed = interleave(jobs, 1, synchronize=synchronizer(device), done=done)
     labels = torch.cat([group.labels for group in groups]).cpu()
     first = timed[chosen[0].name]
-    exact, rows = _joined(first)[0], []
+    exact = _joined(first)[0]
+    rows: list[Row] = []
     for name, record in timed.items():
         vectors, classes, steps = _joined(record)
         changes = (vectors - exact).abs().flatten()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shlex
+import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
 
-from crvnn_core.cli.session import Session, ending_in_order, plugin_option
+from crvnn_core.cli.session import Session, plugin_option
 from crvnn_core.display.tables import CONTROL
 from crvnn_core.errors import (
     FAILURES,
@@ -25,6 +29,7 @@ from crvnn_core.errors import (
 )
 from crvnn_core.host.component import LazyCommand
 from crvnn_core.host.slots import SLOTS
+from crvnn_core.signals import TerminatedError, raising_on_sigterm
 
 #: The headings of the help, in their order; plug-ins may name others for their commands.
 GROUPS = ("Compose", "Train", "Look", "Share and measure")
@@ -78,58 +83,81 @@ class CrvnnGroup(click.Group):
             ctx.fail(f"No such command '{args[0]}'.{nearest(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with ending_in_order():  # --help asks plug-ins for their commands
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with ending_in_order():
-            try:
-                return super().invoke(ctx)
-            except (CrvnnError, click.ClickException, click.exceptions.Exit, click.Abort):
-                raise
-            except FAILURES as error:
-                if found := ctx.ensure_object(Session).fault(error):
-                    raise found from error
-                raise
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
         for name in ("stdin", "stdout", "stderr"):
             if getattr(sys, name) is None:  # closed, as by '>&-'
                 setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
-        try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _show_warning  # type: ignore[assignment]
-                return super().main(*args, **kwargs)
-        except CrvnnError as error:
-            if os.environ.get("CRVNN_TRACEBACK"):
-                traceback.print_exc()
-            elif isinstance(error, MissingPluginError):
-                given = kwargs.get("args") or (args[0] if args else None) or sys.argv[1:]
-                options = [part for path in error.files for part in ("--plugin", str(path))]
-                _complain(error.advising(f"run\n  {shlex.join(['crvnn', *options, *given])}"))
-            elif isinstance(error, PluginError) and error.__cause__ is not None:
-                _complain(f"{error}\n(CRVNN_TRACEBACK=1 shows the whole traceback.)")
-            else:
-                _complain(str(error))
-            if isinstance(error, LostProcessError):
-                # torch takes long to end when a process is lost: 22 s on busy cores, in which nothing more is done.
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(2)
-            sys.exit(2)
-        except OSError as error:  # a path that is too long, a disk that is full: the world's fault, not a bug
-            if os.environ.get("CRVNN_TRACEBACK") or not error.errno:
-                raise
-            name = f"{error.filename!s:.200}: " if error.filename is not None else ""
-            hint = "(CRVNN_TRACEBACK=1 shows the whole traceback.)"
-            _complain(f"{name}{error.strerror}\n{hint}")
-            sys.exit(2)
+        given = list(args)
+        with _telling_errors():  # --help asks plug-ins for their commands
+            ctx = super().make_context(info_name, args, *more, **extra)
+        ctx.meta[_GIVEN] = given
+        return ctx
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _telling_errors(ctx):
+            return super().invoke(ctx)
 
 
-def _complain(message: str) -> None:
-    """Print an error; what it quotes of a file may have control characters."""
-    click.echo(f"crvnn: {message}".translate(CONTROL), err=True)
+_GIVEN = "crvnn.arguments"  # key of the arguments of the command line
+
+
+@contextlib.contextmanager
+def _telling_errors(ctx: click.Context | None = None) -> Iterator[None]:
+    """Within this context errors, warnings, Ctrl-C and SIGTERM are told in a message; what is a bug is raised.
+
+    Commands with more to say about signals handle them themselves. A SIGTERM that is handled or ignored already stays
+    so.
+    """
+    try:
+        with warnings.catch_warnings(), raising_on_sigterm():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            yield
+    except TerminatedError:
+        click.echo("crvnn: ended by SIGTERM", err=True)
+        sys.exit(128 + signal.SIGTERM)
+    except KeyboardInterrupt:
+        click.echo("\ncrvnn: interrupted", err=True)
+        sys.exit(128 + signal.SIGINT)
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except FAILURES as error:
+        found: BaseException = error
+        fault = None if ctx is None or isinstance(error, CrvnnError) else ctx.ensure_object(Session).fault
+        if fault is not None and (named := fault(error)) is not None:
+            found, named.__cause__ = named, error
+        message = _message(found, ctx.meta[_GIVEN] if ctx is not None else [])
+        if message is None:
+            raise
+        if os.environ.get("CRVNN_TRACEBACK"):
+            traceback.print_exception(found)
+        else:  # what it quotes of a file may have control characters
+            click.echo(f"crvnn: {message}".translate(CONTROL), err=True)
+        if isinstance(error, LostProcessError):
+            # torch takes long to end when a process is lost: 22 s on busy cores, in which nothing more is done.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(2)
+        sys.exit(2)
+
+
+def _message(error: BaseException, given: Sequence[str]) -> str | None:
+    """What to tell of an error; ``None`` of a bug.
+
+    :param given: the arguments of the command line.
+    """
+    hint = "(CRVNN_TRACEBACK=1 shows the whole traceback.)"
+    if isinstance(error, MissingPluginError):
+        options = [part for path in error.files for part in ("--plugin", str(path))]
+        return error.advising(f"run\n  {shlex.join(['crvnn', *options, *given])}")
+    if isinstance(error, PluginError) and error.__cause__ is not None:
+        return f"{error}\n{hint}"
+    if isinstance(error, CrvnnError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno not in (None, errno.EPIPE):
+        # A path that is too long, a disk that is full: the world's fault, not a bug. Click knows about pipes.
+        name = f"{error.filename!s:.200}: " if error.filename is not None else ""
+        return f"{name}{error.strerror}\n{hint}"
+    return None
 
 
 def _show_warning(

@@ -344,7 +344,7 @@ def _unknown(answer: Prediction) -> str:
 
 def _show(answer: Prediction, gold: str, parse: Parse | None) -> None:
     """A line about a text: its label, its probability, whether it is correct; and its tree, if asked for."""
-    from crvnn_core.inference.parsing import verdict
+    from crvnn_core.inference.texts import verdict
 
     texts = (answer.text,) if isinstance(answer.text, str) else answer.text
     text = "  |  ".join(visible(each, spaces=True) for each in texts)

@@ -1,13 +1,12 @@
-"""What commands share: plug-ins, catalog, common options, the printing of results, and how signals end them."""
+"""What commands share: plug-ins, catalog, common options and the printing of results."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
-import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,6 @@ import click
 
 from crvnn_core.display.progress import counting as counting  # for commands
 from crvnn_core.display.tables import print_table as print_table  # for commands
-from crvnn_core.signals import TerminatedError, raising_on_sigterm
 
 if TYPE_CHECKING:
     from crvnn_core.errors import PluginError
@@ -199,21 +197,3 @@ def print_results(results: Mapping[str, Result]) -> None:
         for group, score in {"all": result.total, **result.buckets}.items()
     ]
     print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
-
-
-@contextlib.contextmanager
-def ending_in_order() -> Iterator[None]:
-    """Within this context Ctrl-C and SIGTERM end the program with a message, and exit code 130 or 143.
-
-    Commands with more to say about it handle the signals themselves. A SIGTERM that is handled or ignored already stays
-    so.
-    """
-    try:
-        with raising_on_sigterm():
-            yield
-    except TerminatedError:
-        click.echo("crvnn: ended by SIGTERM", err=True)
-        raise SystemExit(128 + signal.SIGTERM) from None
-    except KeyboardInterrupt:
-        click.echo("\ncrvnn: interrupted", err=True)
-        raise SystemExit(128 + signal.SIGINT) from None

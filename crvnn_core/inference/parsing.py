@@ -11,9 +11,9 @@ from attrs import frozen
 from crvnn_core.errors import InputError
 from crvnn_core.files import write_atomically
 from crvnn_core.inference.predictions import Prediction
-from crvnn_core.inference.texts import Text
+from crvnn_core.inference.texts import Text, gold_label, verdict
 from crvnn_core.inference.trained import Trained
-from crvnn_core.interfaces import Example, Task
+from crvnn_core.interfaces import Example
 from crvnn_core.trees.extraction import describe_conflicts
 from crvnn_core.trees.formats import ONE_LINE
 from crvnn_core.trees.scoring import Sentence, gold_sentences, nontrivial_spans
@@ -165,19 +165,6 @@ def read_gold(trained: Trained, text: Text | Example) -> Gold:
     """The gold label and trees of a text, or a pair of texts, as ``Task.gold_label`` and ``Task.gold`` give them."""
     example = trained.example(text)
     return Gold(gold_label(trained.task, example.sequences), gold_sentences(trained.task, example))
-
-
-def gold_label(task: Task, sequences: tuple[tuple[str, ...], ...]) -> str | None:
-    """The name of the class that ``Task.gold_label`` gives, if it gives one."""
-    label = task.gold_label(sequences)
-    return None if label is None else str(task.classes[label])
-
-
-def verdict(label: str, gold: str | None) -> str:
-    """Whether a predicted label is the true one, in words; empty if the true one is not known."""
-    if not gold:
-        return ""
-    return "correct" if label == gold else f"wrong, true label {gold}"
 
 
 def agreement(tree: Tree | None, sentence: Sentence | None) -> str:

@@ -12,8 +12,8 @@ from attrs import evolve
 from crvnn_core.display.tables import write_csv
 from crvnn_core.errors import InputError
 from crvnn_core.files import replacing
-from crvnn_core.inference.parsing import gold_label
 from crvnn_core.inference.predictions import Prediction
+from crvnn_core.inference.texts import gold_label
 from crvnn_core.interfaces import InputRow, Task
 
 #: Suffixes of files that predictions are written to.

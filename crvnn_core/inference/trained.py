@@ -36,7 +36,6 @@ from crvnn_core.training.data import TOKEN_BUDGET, checked, grouped, split_examp
 from crvnn_core.training.evaluation import evaluate
 from crvnn_core.training.run import (
     environment,
-    expect_fit,
     load_best_weights,
     read_results,
     vocabulary_of,
@@ -311,9 +310,7 @@ def load_seeds(
 def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Trained:
     with naming_missing_files(directory, catalog):
         spec = _run_spec(directory, catalog, sets)
-    saved = directory.read_vocabulary()
-    expect_fit(lambda: assemble(spec, catalog, saved).model, directory)
-    assembly = assemble(spec, catalog, saved)
+    assembly = assemble(spec, catalog, directory.read_vocabulary())
     load_best_weights(assembly.model, directory)
     packages = sorted({offer.source.recorded for offer in assembly.offers.values()})
     results = read_results(directory)

@@ -39,11 +39,8 @@ def _in_order(content: bytes) -> tuple[bytes | memoryview, ...]:
     return len(text).to_bytes(8, "little"), text, memoryview(content)[end:]
 
 
-def load(path: Path, *, shapes_only: bool = False) -> dict[str, Any]:
-    """What was saved; a missing or damaged file is one clear error.
-
-    :param shapes_only: read no tensors; those of their shapes on the meta device stand in their place.
-    """
+def load(path: Path) -> dict[str, Any]:
+    """What was saved; a missing or damaged file is one clear error."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -51,17 +48,12 @@ def load(path: Path, *, shapes_only: bool = False) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {
-                name: torch.empty(file.get_slice(name).get_shape(), device="meta")
-                if shapes_only
-                else file.get_tensor(name)
-                for name in file.keys()  # noqa: SIM118 - no dictionary
-            }
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dictionary
     except (OSError, ValueError, SafetensorError) as error:
         raise CrvnnError(f"{path!s:.200} is damaged: {error}") from None
     if _STRUCTURE not in metadata:
         raise CrvnnError(f"{path} was not written by crvnn: it says nothing about its structure")
-    if not shapes_only and metadata.get(_CHECKSUM) != _checksum(tensors, metadata[_STRUCTURE]):
+    if metadata.get(_CHECKSUM) != _checksum(tensors, metadata[_STRUCTURE]):
         raise CrvnnError(f"{path} is damaged: its checksum does not fit its content")
     try:
         found = _unpack(json.loads(metadata[_STRUCTURE]), tensors)

@@ -13,8 +13,7 @@ from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.model.model import Model
 from crvnn_core.precision import at_least_float32
-from crvnn_core.runs.records import natural_order
-from crvnn_core.runs.results import Classification, Result, Score
+from crvnn_core.runs.results import Classification, Result, Score, natural_order
 from crvnn_core.training.data import TOKEN_BUDGET, example_length, free_memory, out_of_memory, within_budget
 
 

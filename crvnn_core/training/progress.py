@@ -18,13 +18,13 @@ class Position:
     batch: int = 0  # index of the next batch of the epoch
     step: int = 0  # optimizer steps taken
     best: float | None = None  # of the watched measure; larger is better
-    best_loss: float | None = None  # of the same evaluation: it decides between equal accuracies
+    best_loss: float = math.inf  # of the same evaluation: it decides between equal accuracies
     best_step: int = 0
     stale: int = 0  # evaluations since the best one
     plateau: int = 0  # evaluations since the last clear improvement or the last halving of the learning rate
     clear_best: float | None = None  # the last value that was better by more than the spec's threshold
     halvings: int = 0  # of the learning rate
-    tokens: int = 0  # budget of a forward pass (see memory.py); shrinks when memory runs out
+    tokens: int = 0  # budget of a forward pass (``data.within_budget``); shrinks when memory runs out
     total: int = 0  # the step at which the stage ends
     limits: tuple[int, int] = (0, 0)  # the spec's epochs and steps that ``total`` was computed from
     stage: int = 0  # from 0; a spec without stages is trained in one
@@ -93,7 +93,7 @@ class Position:
         """Take in a score on the development split; whether it is the best so far.
 
         Of equal accuracies the one with the lower loss is the better; that moves the best weights only: plateaus and
-        early stopping wait for a higher accuracy. A run whose checkpoint has no ``best_loss`` goes on without it.
+        early stopping wait for a higher accuracy.
         """
         value = score.accuracy if spec.watch == "accuracy" else -score.loss
         value = value if math.isfinite(value) else -math.inf
@@ -104,14 +104,11 @@ class Position:
             self.clear_best, self.plateau = value, 0
         self.stale += 1
         if self.best is None or value > self.best:
-            if self.best is None or self.best_loss is not None:
-                self.best_loss = loss
-            self.best, self.best_step, self.stale = value, self.step, 0
-            return True
-        if value == self.best and self.best_loss is not None and loss < self.best_loss:
-            self.best_loss, self.best_step = loss, self.step
-            return True
-        return False
+            self.best, self.stale = value, 0
+        elif value < self.best or loss >= self.best_loss:
+            return False
+        self.best_loss, self.best_step = loss, self.step
+        return True
 
     def halve_on_plateau(self, spec: TrainingSpec) -> bool:
         """Halve the learning rate after ``halve_after`` evaluations on a plateau; whether that was done."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from attrs import asdict, frozen
 from torch import Tensor, nn
 
 from crvnn_core.documents import read_toml
-from crvnn_core.errors import FAILURES, CrvnnError
+from crvnn_core.errors import CrvnnError
 from crvnn_core.interfaces import Task
 from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory, keep_plugin_files
@@ -179,20 +179,9 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
     return state
 
 
-def load_weights(model: Model, weights: Mapping[str, Tensor], path: Path) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
     """Put saved weights into a model; if they do not fit, an error that says in what."""
-    _expect_fit(model.state_dict(), weights, path)
-    broken = [
-        f"not finite: {name} has NaN or infinity"  # every answer would be NaN
-        for name, _ in model.named_parameters()
-        if not bool(weights[name].isfinite().all())
-    ]
-    if broken:
-        raise CrvnnError(_misfit(path, broken))
-    model.load_state_dict(dict(weights))
-
-
-def _expect_fit(ours: Mapping[str, Tensor], weights: Mapping[str, Tensor], path: Path) -> None:
+    ours = model.state_dict()
     if not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise CrvnnError(f"{path} was not written by crvnn: some of its weights are not tensors")
     if "embed.weight" in weights and len(weights["embed.weight"]) != len(ours["embed.weight"]):
@@ -207,42 +196,23 @@ def _expect_fit(ours: Mapping[str, Tensor], weights: Mapping[str, Tensor], path:
         for name, tensor in ours.items()
         if name in weights and weights[name].shape != tensor.shape
     ]
+    problems = problems or [
+        f"not finite: {name} has NaN or infinity"  # every answer would be NaN
+        for name, _ in model.named_parameters()
+        if not bool(weights[name].isfinite().all())
+    ]
     if problems:
-        raise CrvnnError(_misfit(path, problems))
-
-
-def _misfit(path: Path, problems: list[str]) -> str:
-    return f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems)
+        raise CrvnnError(f"{path}: these weights do not fit the model:\n  " + "\n  ".join(problems))
+    model.load_state_dict(dict(weights))
 
 
 def saved_weights(path: Path) -> dict[str, Tensor]:
     """The weights in a file of ours."""
-    return dict(_saved(path)[0])
-
-
-def expect_fit(build: Callable[[], Model], run: RunDirectory) -> None:
-    """Raise an error if the best weights of a run do not fit its model, before there is memory for either.
-
-    A model that cannot be built on the meta device is not compared here.
-
-    :param build: makes the model.
-    """
-    if not run.weights.exists():
-        raise CrvnnError(run.missing(run.weights))
-    weights, _ = _saved(run.weights, shapes_only=True)
-    try:
-        with torch.device("meta"):
-            ours = build().state_dict()
-    except FAILURES:  # what is wrong with it shows when it is built
-        return
-    _expect_fit(ours, weights, run.weights)
+    return _saved(path)[0]
 
 
 def load_best_weights(model: Model, run: RunDirectory) -> None:
-    """Put the best weights of a run into its model; an error if they do not fit, or belong to other files.
-
-    Older files do not say what they belong to.
-    """
+    """Put the best weights of a run into its model; an error if they do not fit, or belong to other files."""
     if not run.weights.exists():
         raise CrvnnError(run.missing(run.weights))
     weights, identity = _saved(run.weights)
@@ -250,9 +220,9 @@ def load_best_weights(model: Model, run: RunDirectory) -> None:
     run.check_identity(identity)
 
 
-def _saved(path: Path, *, shapes_only: bool = False) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
-    """The weights in a file, and the identity of the run that they belong to."""
-    state = checkpoint.load(path, shapes_only=shapes_only)
+def _saved(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:
+    """The weights in a file, and the identity of the run that they belong to, which older files do not have."""
+    state = checkpoint.load(path)
     if not isinstance(state.get("model"), dict):
         raise CrvnnError(f"{path} holds no model")
     identity = state.get("identity")

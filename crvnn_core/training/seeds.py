@@ -117,7 +117,8 @@ def resume_training(
     catalog = catalog or read_catalog(create_plugin_manager())
     group = RunDirectory(Path(directory))
     specs: dict[int | None, RunSpec] = {}
-    for seed in planned_seeds(group) or [None]:
+    seeds: list[int | None] = [*planned_seeds(group)]
+    for seed in seeds or [None]:
         run = RunDirectory(_member(group.path, seed))
         if run.spec.exists() or seed is None:
             run.check_spec()

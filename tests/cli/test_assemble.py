@@ -134,8 +134,3 @@ def test_assemble_never_overwrites_a_spec_of_the_users_own(tmp_path):
 def test_assemble_may_write_over_what_it_wrote_itself(tmp_path):
     run("assemble", "--out", tmp_path, *QUICK)
     run("assemble", tmp_path / "spec.toml", "--out", tmp_path)
-
-
-def test_a_spec_that_is_not_even_text_is_not_overwritten(tmp_path):
-    (tmp_path / "spec.toml").write_bytes(b"\xff\xfe")
-    assert "would be lost" in run("assemble", "--out", tmp_path, *QUICK, code=2).stderr

@@ -40,13 +40,6 @@ def test_check_says_which_promise_is_broken_and_exits_with_1(plugin_file, tmp_pa
     assert "Traceback" not in result.stderr
 
 
-def test_check_exits_with_1_for_machines_too(plugin_file):
-    outcomes = json.loads(run("check", "cell", "forgetful", "--json", "--plugin", plugin_file, code=1).stdout)
-    broken = {outcome["check"]: outcome["reason"] for outcome in outcomes["results"] if not outcome["kept"]}
-    assert "check_cell_sees_both_children" in broken
-    assert all(broken.values())
-
-
 def test_check_tells_refused_settings_from_broken_promises():
     text = run("check", "encoder", "lstm", "--set", "dropout=0.5", code=2).stderr
     assert re.search(r"encoder 'lstm' \(crvnn \S+\) refuses these settings: dropout is applied between", text)

@@ -8,7 +8,6 @@ import torch
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.modules.module import register_module_parameter_registration_hook
 
 import small
 from crvnn_core import (
@@ -142,21 +141,10 @@ def test_pairs_are_asked_for_in_pairs(pairs):
         assert list(answer.probabilities.values()) == pytest.approx(row, abs=1e-5)
 
 
-def test_the_two_of_a_pair_are_not_mixed_up(pairs):
-    one, two = pairs.predict([("a b c", "f"), ("f", "a b c")])
-    assert [leaves(tree) for tree in one.trees] == [["a", "b", "c"], ["f"]]
-    assert one.probabilities != pytest.approx(two.probabilities, abs=1e-5)
-
-
 @pytest.mark.parametrize(("which", "text"), [("pairs", "a b"), ("pairs", ("a",)), ("letters", ("a", "b"))])
 def test_a_text_for_a_pair_or_a_pair_for_a_text_is_refused(which, text, request):
     with pytest.raises(InputError, match=r"text 1: the task asks for a (pair of texts|text), not for "):
         request.getfixturevalue(which).predict([text])
-
-
-def test_half_a_pair_that_is_empty_is_refused(pairs):
-    with pytest.raises(InputError, match="text 1 is empty"):
-        pairs.predict([("a", " ")])
 
 
 def test_what_a_task_says_against_a_text_names_its_place(letters_run, small_catalog):
@@ -168,13 +156,6 @@ def test_what_a_task_says_against_a_text_names_its_place(letters_run, small_cata
     trained.task.tokenize = refuse
     with pytest.raises(InputError, match=r"^text 1: a bracket is missing$"):
         trained.predict(["a"])
-
-
-@settings(max_examples=20)
-@given(st.lists(st.sampled_from("abcdefx"), min_size=1, max_size=15))
-def test_trees_are_well_formed_over_all_tokens(letters, tokens):
-    (answer,) = letters.predict([" ".join(tokens)])
-    assert leaves(answer.tree) == tokens
 
 
 class Flat(Encoder):
@@ -396,25 +377,6 @@ def test_predictions_are_the_same_after_training_in_64_bits(tmp_path):
     (answer,) = load(tmp_path / "run", catalog_with()).predict(["a b c"])
     wanted = assembly.model.probabilities([["a", "b", "c"]])[0].tolist()
     assert list(answer.probabilities.values()) == pytest.approx(wanted, abs=1e-5)
-
-
-def test_weights_that_do_not_fit_are_refused_before_there_is_memory_for_the_model(
-    letters_run, small_catalog, tmp_path
-):
-    path = shutil.copytree(letters_run, tmp_path / "run")
-    spec = (path / "spec.toml").read_text()
-    (path / "spec.toml").write_text(spec.replace("\nwidth = 8\n", "\nwidth = 400\n"))
-    devices = set()
-    counting = register_module_parameter_registration_hook(
-        lambda module, name, parameter: devices.add(parameter.device.type)
-    )
-    try:
-        with pytest.raises(CrvnnError, match=r"do not fit the model:\n .*wrong shape: \S+ is \[") as error:
-            load(path, small_catalog)
-    finally:
-        counting.remove()
-    assert "400" in str(error.value)
-    assert devices == {"meta"}
 
 
 class Mine:

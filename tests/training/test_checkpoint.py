@@ -1,11 +1,8 @@
 """Checkpoints: what goes in comes out, and a damaged file is never taken for a sound one."""
 
 import contextlib
-import json
 import math
-import os
 import random
-from pathlib import Path
 
 import pytest
 import torch
@@ -139,25 +136,6 @@ def test_a_changed_byte_anywhere_never_goes_unnoticed(saved):
     assert unnoticed == []
 
 
-@pytest.mark.parametrize(
-    ("one", "two"), [('"F32"', '"I32"'), ('"I64"', '"F64"'), ("[0,3]", "[0,4]"), ("[2,3]", "[3,2]")]
-)
-def test_a_changed_kind_or_shape_does_not_go_unnoticed(saved, one, two):
-    path, _ = saved
-    whole = path.read_bytes()
-    assert one.encode() in whole
-    path.write_bytes(whole.replace(one.encode(), two.encode()))
-    with pytest.raises(CrvnnError, match=r"state\.safetensors is damaged"):
-        checkpoint.load(path)
-
-
-def test_a_file_with_more_behind_its_end_is_damaged(saved):
-    path, _ = saved
-    path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(CrvnnError, match="is damaged"):
-        checkpoint.load(path)
-
-
 @pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 64, b'{"step": 3}'])
 def test_a_file_of_another_kind_is_damaged(content, tmp_path):
     path = tmp_path / "x.safetensors"
@@ -184,39 +162,3 @@ def test_the_tensors_can_be_read_without_crvnn(saved):
 
     path, tree = saved
     assert torch.equal(load_file(path)["weights.w"], tree["weights"]["w"])
-
-
-def test_a_failure_while_saving_leaves_the_old_file_and_no_other(saved, monkeypatch):
-    path, tree = saved
-
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("safetensors.torch.save", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            checkpoint.save(path, {"x": 1})
-    assert same(checkpoint.load(path), tree)
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_saving_respects_the_umask(tmp_path):
-    path, before = tmp_path / "x.safetensors", os.umask(0o027)
-    try:
-        checkpoint.save(path, {"w": torch.ones(2)})
-    finally:
-        os.umask(before)
-    assert path.stat().st_mode & 0o777 == 0o640
-
-
-def test_the_structure_is_plain_json(saved):
-    from safetensors import safe_open
-
-    path, _ = saved
-    with safe_open(path, framework="pt") as file:
-        assert list(json.loads(file.metadata()["structure"])) == ["dict"]
-
-
-def test_saving_makes_the_directory_it_needs(tmp_path: Path):
-    checkpoint.save(tmp_path / "deep" / "er" / "x.safetensors", {"step": 1})
-    assert checkpoint.load(tmp_path / "deep" / "er" / "x.safetensors") == {"step": 1}

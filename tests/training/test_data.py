@@ -1,7 +1,7 @@
 """Data: tokens to numbers, examples to batches."""
 
 import random
-from itertools import count, islice
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -21,19 +21,6 @@ def test_padding_and_the_unknown_come_before_the_vocabulary():
     assert len(LETTERS) == 5
     assert LETTERS.encode([["a", "b", "c"]]).ids.tolist() == [[2, 3, 4]]
     assert (PADDING, UNKNOWN) == (0, 1)
-
-
-def test_sequences_are_padded_on_the_right():
-    tokens = LETTERS.encode([["a"], ["b", "c", "b"]])
-    assert tokens.ids.tolist() == [[2, 0, 0], [3, 4, 3]]
-    assert tokens.mask.tolist() == [[True, False, False], [True, True, True]]
-    assert tokens.ids.dtype == torch.long
-
-
-def test_tokens_outside_the_vocabulary_share_one_number_and_are_not_padding():
-    tokens = LETTERS.encode([["x", "a", "y"]])
-    assert tokens.ids.tolist() == [[UNKNOWN, 2, UNKNOWN]]
-    assert bool(tokens.mask.all())
 
 
 @given(st.lists(st.lists(st.sampled_from("abcxyz"), min_size=1, max_size=9), min_size=1, max_size=5))
@@ -235,13 +222,6 @@ def test_an_epoch_that_never_ends_is_refused(monkeypatch):
     with pytest.raises(InputError, match="an epoch has more than 20 examples, or never ends"):
         epoch_batches(Lengths([1] * 21), 5, 0, 0)
 
-    class Endless(Lengths):
-        def epoch(self, seed, number):
-            return (GOOD for _ in count())
-
-    with pytest.raises(InputError, match="never ends"):
-        epoch_batches(Endless([]), 5, 0, 0)
-
 
 def test_a_wrong_example_of_an_epoch_is_named_by_its_place():
     class Wrong(Given):
@@ -250,10 +230,6 @@ def test_a_wrong_example_of_an_epoch_is_named_by_its_place():
 
     with pytest.raises(InputError, match="example 1 of epoch 3 has the label 9"):
         epoch_batches(Wrong(GOOD, Example((("a",),), 9)), 5, 0, 3)
-
-
-def test_an_epoch_without_examples_has_no_batches():
-    assert epoch_batches(Lengths([]), 5, 0, 0) == []
 
 
 def test_batches_may_use_the_vocabulary_of_a_model():

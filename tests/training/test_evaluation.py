@@ -73,17 +73,6 @@ def test_neither_the_budget_nor_the_order_changes_a_result(assembly, examples, t
         assert (one.loss, one.depth) == pytest.approx((two.loss, two.depth), abs=1e-6)
 
 
-def test_an_example_that_comes_twice_counts_twice(assembly, examples):
-    twice = [example for example in examples[:5] for _ in range(3)]
-    facts = by_hand(assembly, twice)
-    assert_score(evaluate(assembly.model, assembly.task, twice).total, facts)
-
-
-def test_more_examples_than_go_through_the_model_at_a_time_are_all_counted(assembly, examples):
-    many = [Example(example.sequences, example.label) for example in examples for _ in range(3)]
-    assert_score(evaluate(assembly.model, assembly.task, many).total, by_hand(assembly, examples) * 3)
-
-
 @pytest.mark.parametrize("processes", [2, 3, 100])
 def test_the_shares_of_several_processes_add_up(assembly, examples, processes):
     alone = evaluate(assembly.model, assembly.task, examples, tokens=9)

@@ -9,7 +9,6 @@ from crvnn_core import Result, Score
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training import trainer as training
-from crvnn_core.training.progress import Position
 from crvnn_core.training.trainer import train
 from small import Letters, differences, notes_of, variant, weights
 from training_runs import Gauge, trained
@@ -116,19 +115,6 @@ def test_a_lower_loss_alone_neither_ends_a_plateau_nor_postpones_the_end(scripte
     outcome = train(assembly)
     assert (outcome.step, outcome.best_step) == (4, 4)
     assert notes_of(assembly).metric("learning_rate") == pytest.approx([0.16] * 3 + [0.08])
-
-
-def test_a_run_of_a_version_without_ties_goes_on_as_it_began():
-    spec = variant().spec.training
-    old = Position(step=1, best=0.5, best_step=1)
-    assert [old.record(Score(9, accuracy, 0.1, 0.0), spec) for accuracy in (0.5, 0.6, 0.6)] == [
-        False,
-        True,
-        False,
-    ]
-    new = Position(step=1)
-    scores = [Score(9, 0.5, loss, 0.0) for loss in (math.nan, 0.3, 0.3, math.nan)]
-    assert [new.record(score, spec) for score in scores] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("rows", [1, 19])

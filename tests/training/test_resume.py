@@ -27,7 +27,7 @@ from small import (
     variant,
     weights,
 )
-from training_runs import Killed, Killing, assert_same_run, stopped_after
+from training_runs import Killed, assert_same_run, stopped_after
 
 # Dropout, an optimizer with a memory, and looks and checkpoints that fall on different steps.
 UNEVEN = (
@@ -58,17 +58,6 @@ def test_a_run_killed_after_any_step_ends_as_if_it_never_had_been(step, uninterr
     assert_same_run(tmp_path / "run", uninterrupted)
     (_, facts), *_ = notes_of(again).of("started")
     assert facts["step"] == max(saved for saved in (0, 3, 6, 7, 9, 12, 14, 15) if saved < step)
-
-
-def test_a_run_may_be_killed_again_and_again(uninterrupted, tmp_path):
-    stopped_after(4, tmp_path / "run", *UNEVEN)
-    for step in (5, 8, 11, 15):
-        assembly = variant(*UNEVEN)
-        assembly.observers.append(Killing(step))
-        with pytest.raises(Killed):
-            train(assembly, tmp_path / "run", resume=True)
-    train(variant(*UNEVEN), tmp_path / "run", resume=True)
-    assert_same_run(tmp_path / "run", uninterrupted)
 
 
 @pytest.fixture

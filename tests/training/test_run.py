@@ -13,7 +13,6 @@ import torch
 from crvnn_core import CrvnnError, Observer
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint, trainer
-from crvnn_core.training.run import save_checkpoint
 from crvnn_core.training.trainer import train
 from small import Letters, variant, weights
 from training_runs import trained
@@ -73,20 +72,6 @@ def test_the_threads_that_took_part_are_written_down(tmp_path):
     train(variant("training.steps=1"), tmp_path / "run")
     found = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert found["threads"] == torch.get_num_threads()
-
-
-def test_saving_the_best_weights_fails_as_a_whole(run, monkeypatch):
-    state = checkpoint.load(run.last)
-    before = {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()}
-
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("os.fsync", full)
-        with pytest.raises(CrvnnError, match="No space left on device"):
-            save_checkpoint(run, state, best=True)
-    assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()} == before
 
 
 def test_a_run_directory_that_is_deleted_during_training_is_not_made_again(tmp_path):

@@ -11,8 +11,7 @@ import math
 import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from attrs import asdict, evolve, frozen
@@ -90,7 +89,7 @@ class Significance:
     p_adjusted: float | None = None
     #: The smallest p that so many seeds can give.
     p_min: float | None = None
-    #: The 95% confidence interval of the difference; needs scipy.
+    #: The 95% confidence interval of the difference; ``None`` if neither varies.
     interval: tuple[float, float] | None = None
     #: Why there is no p.
     reason: str = ""
@@ -159,24 +158,18 @@ def compare(records: Sequence[Record]) -> Comparison:
         raise CrvnnError("\n".join(record.no_results for record in records))
     found, duplicates = variants(complete)
     differing = differences([variant.runs[0].configuration for variant in found])
-    rows = tuple(_rows(found))
     remarks = [f"{record.no_results}; it is left out." for record in records if record.no_results]
-    remarks += [*duplicates, *_remarks(found, differing), *_missing_packages(rows)]
-    return Comparison(tuple(found), rows, differing, tuple(remarks))
+    remarks += [*duplicates, *_remarks(found, differing)]
+    return Comparison(tuple(found), tuple(_rows(found)), differing, tuple(remarks))
 
 
 def _rows(found: Sequence[Variant]) -> Iterator[Row]:
-    for split, group in splits_and_groups(found):
-        for metric in METRICS:
+    for split, names in groups(found).items():
+        for group, metric in product(("", *names), METRICS):
             values = [variant.values(split, group, metric) for variant in found]
             spreads = tuple(Spread(tuple(each)) if each else None for each in values)
             if any(spreads):
                 yield Row(split, group, metric, spreads, against_first(spreads))
-
-
-def splits_and_groups(found: Sequence[Variant]) -> list[tuple[str, str]]:
-    """Every split, with an empty group for the whole of it and then each of its groups."""
-    return [(split, group) for split, names in groups(found).items() for group in ("", *names)]
 
 
 def _remarks(found: Sequence[Variant], differing: Mapping[str, tuple[Any, ...]]) -> Iterator[str]:
@@ -201,12 +194,6 @@ def _remarks(found: Sequence[Variant], differing: Mapping[str, tuple[Any, ...]])
         )
 
 
-def _missing_packages(rows: Sequence[Row]) -> Iterator[str]:
-    tested = any(test is not None and test.p is not None for row in rows for test in row.tests)
-    if tested and not has_scipy():
-        yield "The column '95%' (confidence intervals) needs scipy: pip install 'crvnn[compare]'."
-
-
 def against_first(spreads: Sequence[Spread | None]) -> tuple[Significance | None, ...]:
     """The test of each variant against the first, with p corrected for the number of variants."""
     first = spreads[0]
@@ -228,8 +215,7 @@ def _test(first: Spread, other: Spread) -> Significance:
         reason = f"{sizes[0]} against {sizes[1]} seeds: a test needs two per variant"
         return Significance(difference, reason=reason)
     p, p_min = permutation_test(first.values, other.values)
-    interval = welch_interval(first.values, other.values) if has_scipy() else None
-    return Significance(difference, p, p, p_min, interval)
+    return Significance(difference, p, p, p_min, welch_interval(first.values, other.values))
 
 
 _MAX_ENUMERATED = 50_000
@@ -268,26 +254,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def has_scipy() -> bool:
-    """Whether scipy is installed, which ``welch_interval`` needs (the extra ``compare``)."""
-    return find_spec("scipy") is not None
-
-
 def welch_interval(one: Sequence[float], two: Sequence[float]) -> tuple[float, float] | None:
-    """Welch's 95% confidence interval of mean(two) - mean(one); ``None`` if neither sample varies. Needs scipy."""
-    squares = [statistics.variance(sample) / len(sample) for sample in (one, two)]  # squared standard errors
-    error = math.sqrt(sum(squares))
+    """Welch's 95% confidence interval of mean(two) - mean(one); ``None`` if neither sample varies."""
+    error, freedom = _standard_error(one, two)
     if error == 0:
         return None
-    from scipy.special import (
-        stdtrit,
-    )  # the quantile of Student's t; scipy.stats would take a second to import
-
-    freedom = sum(squares) ** 2 / sum(
-        square**2 / (len(sample) - 1) for square, sample in zip(squares, (one, two), strict=True)
-    )
     difference = statistics.fmean(two) - statistics.fmean(one)
-    margin = float(stdtrit(freedom, 0.975)) * error
+    margin = _two_sided_limit(freedom) * error
     return difference - margin, difference + margin
 
 
@@ -313,7 +286,7 @@ def _standard_error(one: Sequence[float], two: Sequence[float]) -> tuple[float, 
 
 
 def _upper_tail(t: float, freedom: float) -> float:
-    """The probability that Student's t is above ``t``, by Simpson's rule; without scipy, which is an extra.
+    """The probability that Student's t is above ``t``, by Simpson's rule.
 
     With x = sqrt(freedom) tan(angle) the density is a power of the cosine, over a finite range.
     """
@@ -322,3 +295,13 @@ def _upper_tail(t: float, freedom: float) -> float:
     heights = [math.pow(math.cos(end * number / steps), freedom - 1) for number in range(steps + 1)]
     area = heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2])
     return min(1.0, max(0.0, 0.5 - scale * area * end / steps / 3))
+
+
+def _two_sided_limit(freedom: float) -> float:
+    """The value that Student's t is above with a probability of 2.5%, by Newton's method from that of a normal one."""
+    t, step = 1.95, math.inf
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi * freedom)
+    while abs(step) > 1e-9:
+        step = (_upper_tail(t, freedom) - 0.025) / (scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2))
+        t += step
+    return t

@@ -1,5 +1,7 @@
 """A run directory: which file holds what, the JSON in it, and its lock. Nothing here needs torch."""
 
+# ruff: noqa: RUF009 - _inside makes fields
+
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from crvnn_core.documents import parse_json, read_toml
 from crvnn_core.errors import CrvnnError
@@ -31,72 +33,44 @@ class SavedVocabulary:
     vector_size: int
 
 
+def _inside(*names: str) -> Any:
+    """A path below that of the directory."""
+    below = Factory(lambda self: self.path.joinpath(*names), takes_self=True)
+    return field(init=False, repr=False, eq=False, default=below)
+
+
 @frozen
 class RunDirectory:
     """The paths of the files of a run, with methods that read them and say what is missing or damaged."""
 
     path: Path
 
-    @property
-    def spec(self) -> Path:
-        """The resolved spec; a directory with this file is a run."""
-        return self.path / "spec.toml"
-
-    @property
-    def seeds(self) -> Path:
-        """The spec that several runs share, each in a subdirectory ``seed-N``."""
-        return self.path / "seeds.toml"
-
-    @property
-    def summary(self) -> Path:
-        """The results over several seeds."""
-        return self.path / "summary.json"
-
-    @property
-    def vocabulary(self) -> Path:
-        """The vocabulary and classes of the model."""
-        return self.path / "vocabulary.json"
-
-    @property
-    def environment(self) -> Path:
-        """The versions of Python, packages and plug-ins."""
-        return self.path / "environment.json"
-
-    @property
-    def plugins(self) -> Path:
-        """The directory with copies of the plug-in files that the run was trained with."""
-        return self.path / "plugins"
-
-    @property
-    def metrics(self) -> Path:
-        """Training and development metrics, one JSON object per line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def weights(self) -> Path:
-        """The best weights, without optimizer state."""
-        return self.path / "weights.safetensors"
-
-    @property
-    def last(self) -> Path:
-        """The last checkpoint, from which training resumes."""
-        return self.path / "checkpoints" / "last.safetensors"
-
-    @property
-    def results(self) -> Path:
-        """The scores of the best weights on every split except the training split."""
-        return self.path / "results.json"
-
-    @property
-    def failed_batch(self) -> Path:
-        """The examples of the batch on which training failed, if it did."""
-        return self.path / "failed-batch.jsonl"
+    #: The resolved spec; a directory with this file is a run.
+    spec: Path = _inside("spec.toml")
+    #: The spec that several runs share, each in a subdirectory ``seed-N``.
+    seeds: Path = _inside("seeds.toml")
+    #: The results over several seeds.
+    summary: Path = _inside("summary.json")
+    #: The vocabulary and classes of the model.
+    vocabulary: Path = _inside("vocabulary.json")
+    #: The versions of Python, packages and plug-ins.
+    environment: Path = _inside("environment.json")
+    #: The directory with copies of the plug-in files that the run was trained with.
+    plugins: Path = _inside("plugins")
+    #: Training and development metrics, one JSON object per line.
+    metrics: Path = _inside("metrics.jsonl")
+    #: The best weights, without optimizer state.
+    weights: Path = _inside("weights.safetensors")
+    #: The last checkpoint, from which training resumes.
+    last: Path = _inside("checkpoints", "last.safetensors")
+    #: The scores of the best weights on every split except the training split.
+    results: Path = _inside("results.json")
+    #: The examples of the batch on which training failed, if it did.
+    failed_batch: Path = _inside("failed-batch.jsonl")
 
     @contextlib.contextmanager
     def lock(self, *, create: bool = False) -> Iterator[None]:
-        """Hold the directory's lock file, and remove temporary files that a killed process left behind.
-
-        Raises an error if another process is training here.
+        """Hold the directory's lock file; an error if another process is training here.
 
         :param create: make the directory if it is not there.
         """
@@ -118,19 +92,10 @@ class RunDirectory:
             raise CrvnnError(f"{self.path}: nothing can be written here: {error}") from None
         with held:
             try:
-                for temporary in self._temporaries():
-                    temporary.unlink(missing_ok=True)
                 yield
             finally:
                 if os.name != "nt":  # where an open file cannot be removed
                     name.unlink(missing_ok=True)
-
-    def _temporaries(self) -> list[Path]:
-        """Files that were being written when a process was killed."""
-        written = [self.spec, self.seeds, self.summary, self.vocabulary, self.environment, self.metrics]
-        written += [self.weights, self.results, self.last]
-        found = [each for path in written for each in path.parent.glob(f".{path.name}.*")]
-        return [*found, *self.plugins.glob(".*.py.*")]
 
     def check_spec(self) -> None:
         """Raise an error if the spec is missing or truncated."""
@@ -150,15 +115,15 @@ class RunDirectory:
     def read_vocabulary(self) -> SavedVocabulary:
         """The vocabulary and classes of the saved model."""
         found = self.read_json(self.vocabulary)
-        try:
-            return SavedVocabulary(
-                _names(found["tokens"]), _names(found["classes"]), _size(found["vector_size"])
-            )
-        except (KeyError, TypeError, ValueError):
+        tokens, classes, size = (found.get(key, "") for key in ("tokens", "classes", "vector_size"))
+        lists = isinstance(tokens, list) and isinstance(classes, list)
+        known = lists and all(isinstance(name, str) for name in (*tokens, *classes))
+        if not known or not isinstance(size, int) or not 0 < size < 2**31:
             raise CrvnnError(
                 f"{self.vocabulary} is damaged: tokens and classes must be lists of strings, and vector_size a "
                 "positive integer"
-            ) from None
+            )
+        return SavedVocabulary(tuple(tokens), tuple(classes), size)
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """The JSON object in a file of this run."""
@@ -201,18 +166,6 @@ class RunDirectory:
         if not self.spec.exists():
             return f"{self.path} is not a run of 'crvnn train': it has no {self.spec.name}"
         return f"{self.path} is incomplete: {path.relative_to(self.path)} is missing"
-
-
-def _names(found: object) -> tuple[str, ...]:
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise TypeError("not a list of strings")
-    return tuple(found)
-
-
-def _size(found: object) -> int:
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 < found < 2**31:
-        raise ValueError("not a positive integer")
-    return found
 
 
 def identity(vocabulary: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:

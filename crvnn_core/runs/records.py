@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.results import natural_order
 from crvnn_core.runs.spec_file import flatten
 
 #: The metrics of a score in ``results.json``, besides the number of examples.
@@ -153,12 +154,6 @@ def groups(found: Sequence[Variant]) -> dict[str, list[str]]:
             for split, result in run.splits.items():
                 order.setdefault(split, {}).update(dict.fromkeys(result["buckets"]))
     return {split: sorted(names, key=natural_order) for split, names in order.items()}
-
-
-def natural_order(name: str) -> tuple[int, str]:
-    """A sort key for the names of groups: "9-12" comes before "13-20", and names without a number come first."""
-    start = re.match(r"\d+", name)
-    return (int(start[0]) if start else -1, name)
 
 
 def check_one_task(records: Sequence[Record]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -218,6 +219,12 @@ def _classification(found: Classification | None) -> Iterable[str]:
         for name, counts in zip(found.classes, found.confusion, strict=True)
     ]
     yield table(("", *found.classes), matrix, right=range(1, len(found.classes) + 1))
+
+
+def natural_order(name: str) -> tuple[int, str]:
+    """A sort key for the names of groups: "9-12" comes before "13-20", and names without a number come first."""
+    start = re.match(r"\d+", name)
+    return (int(start[0]) if start else -1, name)
 
 
 def finite(value: Any) -> Any:

@@ -110,7 +110,7 @@ def development_accuracy(run: RunDirectory) -> tuple[str, float] | None:
         return None
     found = run.read_json(run.results)
     splits = found.get("splits", {})
-    split = found.get("development", "dev")  # runs of earlier versions do not say
+    split = found.get("development", "dev")  # some shipped models do not say
     accuracy = splits.get(split, {}).get("total", {}).get("accuracy")
     return (split, float(accuracy)) if accuracy is not None else None
 

@@ -43,12 +43,6 @@ def test_the_development_split_is_the_one_that_the_run_names(tmp_path):
     assert best_seed(RunDirectory(tmp_path)).directory.path == tmp_path / "seed-0"
 
 
-def test_runs_of_earlier_versions_are_judged_by_dev(tmp_path):
-    for seed, accuracy in ((0, 0.5), (1, 0.75)):
-        make(tmp_path, seed, accuracy, development=None)
-    assert best_seed(RunDirectory(tmp_path)).directory.path == tmp_path / "seed-1"
-
-
 def test_without_a_development_split_the_first_is_chosen_never_the_best_on_test(tmp_path):
     for seed, accuracy in ((0, 0.75), (1, 0.5)):
         make(tmp_path, seed, accuracy, development="")

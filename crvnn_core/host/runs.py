@@ -1,7 +1,7 @@
 """Runs by what a user calls them: a directory, the name of an installed model, a zip file, an address.
 
 Zip files are unpacked into the cache, in a directory named by the SHA-256 of the file. One that was downloaded with a
-checksum is kept beside it, so that every use can compare both.
+checksum is kept beside it, so that it need not be downloaded again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The names of ``crvnn``: what programs need. ``__init__.py`` reads this list."""
 
 from crvnn.encoder import CRvNN as CRvNN
-from crvnn.plugins import catalog as catalog
-from crvnn.plugins import components as components
 from crvnn.specs import assemble as assemble
+from crvnn.specs import catalog as catalog
+from crvnn.specs import components as components
 from crvnn.specs import read_spec as read_spec
 from crvnn.training import resume as resume
 from crvnn.training import train as train

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crvnn.plugins import installed
+from crvnn.specs import installed
 from crvnn_core.engine.checks import as_mask
 from crvnn_core.engine.recursion import Recursion
 from crvnn_core.errors import InputError, Origin, Path_, SpecError, nearest

@@ -1,14 +1,16 @@
-"""Specs from dictionaries, files and names, and what they describe."""
+"""Specs from dictionaries, files and names, what they describe, and the components that they choose from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from crvnn.plugins import installed
 from crvnn_core.errors import InputError
-from crvnn_core.host.catalog import Catalog
+from crvnn_core.host.catalog import Catalog, read_catalog
+from crvnn_core.host.manager import create_plugin_manager
+from crvnn_core.host.slots import SLOTS, find_slot
 from crvnn_core.spec import RunSpec, spec_dict
 from crvnn_core.spec import read_spec as read_spec_of
 from crvnn_core.spec.assembly import Assembly
@@ -45,3 +47,37 @@ def assemble(spec: Spec | None = None, *, catalog: Catalog | None = None) -> Ass
     """
     catalog = catalog or installed()
     return assemble_spec(read_spec(spec, catalog=catalog), catalog)
+
+
+@cache
+def installed() -> Catalog:
+    """Everything that the installed plug-ins offer; read once, when it is first needed."""
+    return read_catalog(create_plugin_manager())
+
+
+def catalog(*plugins: object, files: Iterable[Path | str] = ()) -> Catalog:
+    """Everything that the installed plug-ins offer, and plug-ins of your own.
+
+    Pass it as ``catalog`` to the functions of ``crvnn`` that build or load something.
+
+    :param plugins: modules, or other objects, with hooks.
+    :param files: Python files with hooks, as for ``crvnn --plugin``.
+    """
+    return read_catalog(create_plugin_manager(*plugins, files=[Path(file) for file in files]))
+
+
+def components(slot: str = "", *, catalog: Catalog | None = None) -> dict[str, str]:
+    """The names of a slot's components, or of all slots, and what they are: ``components("cell")``.
+
+    :param slot: ``cell``, ``retriever`` and so on; without one, every name is preceded by its slot's: ``cell gru``.
+    :param catalog: by default what is installed.
+    """
+    known = catalog or installed()
+    if slot:
+        offers = known.components[find_slot(slot).name]
+        return {name: offer.component.summary for name, offer in offers.items()}
+    return {
+        f"{each} {name}": summary
+        for each in SLOTS
+        for name, summary in components(each, catalog=known).items()
+    }

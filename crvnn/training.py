@@ -10,8 +10,7 @@ from typing import Any
 import tomli_w
 from attrs import evolve
 
-from crvnn.plugins import installed
-from crvnn.specs import Spec, read_spec
+from crvnn.specs import Spec, installed, read_spec
 from crvnn_core.errors import InputError, Origin
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.inference.trained import Trained, load

@@ -39,7 +39,7 @@ _COMMANDS = {
     for group, name, module, summary in (
         ("Compose", "list", "catalog", "List what is installed, or describe one thing."),
         ("Compose", "assemble", "assemble", "Build the model of a spec, try it, and show what it costs."),
-        ("Compose", "new", "new", "Create a package with a component to start from."),
+        ("Compose", "new", "check", "Create a package with a component to start from."),
         ("Compose", "check", "check", "Run the contract of a component."),
         ("Train", "train", "train", "Train what a spec describes, into a run directory."),
         ("Train", "eval", "evaluation", "Measure the accuracy of a model on a split or a file."),

@@ -33,8 +33,7 @@ from crvnn_core.display.tables import terminal_width
 from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
-    from crvnn_core.runs.results import Classification, ClassScore, Result
-    from crvnn_core.runs.seeds import SeedResults
+    from crvnn_core.runs.results import Classification, ClassScore, Result, SeedResults
 
 _MOST_CLASSES = 20  # classes up to which all are shown
 _MOST_CONFUSIONS = 10  # pairs of classes that are shown in place of a matrix that is too wide
@@ -111,7 +110,7 @@ def eval_command(
 
 
 def _plain(results: Mapping[str, Mapping[int | None, Result]]) -> dict[str, Any]:
-    from crvnn_core.runs.seeds import SeedResults, plain_result
+    from crvnn_core.runs.results import SeedResults, plain_result
 
     plain = {
         kind: plain_result(found[None]) if None in found else SeedResults(found).plain()
@@ -121,7 +120,7 @@ def _plain(results: Mapping[str, Mapping[int | None, Result]]) -> dict[str, Any]
 
 
 def _show(name: str, results: Mapping[str, Mapping[int | None, Result]]) -> None:
-    from crvnn_core.runs.seeds import SeedResults
+    from crvnn_core.runs.results import SeedResults
 
     titles = {kind: name if kind == "soft" else f"{name}, {kind}" for kind in results}
     if None in results["soft"]:

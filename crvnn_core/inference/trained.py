@@ -289,7 +289,7 @@ def load(run: Path | str, catalog: Catalog | None = None, sets: Sequence[str] = 
     """
     catalog = catalog or read_catalog(create_plugin_manager())
     directory = find_run(run, catalog)
-    return _load(best_seed(directory).directory if holds_seeds(directory) else directory, catalog, sets)
+    return _load(best_seed(directory)[0] if holds_seeds(directory) else directory, catalog, sets)
 
 
 def load_seeds(

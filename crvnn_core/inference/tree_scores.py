@@ -25,7 +25,7 @@ from crvnn_core.inference.texts import Text, listed
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example
 from crvnn_core.model.model import Model
-from crvnn_core.runs.seeds import spread
+from crvnn_core.runs.results import spread
 from crvnn_core.training.data import within_budget
 from crvnn_core.trees.gold import levels_of
 from crvnn_core.trees.scoring import BASELINES, Score, agreement, gold_sentences, score

@@ -1,12 +1,13 @@
-"""Results of an evaluation: scores in all, by group and by class, the confusion matrix, and their CSV files."""
+"""Results of an evaluation: scores in all, by group, by class and over seeds, the confusion matrix, CSV files."""
 
 from __future__ import annotations
 
 import io
 import math
 import re
+import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +220,76 @@ def _classification(found: Classification | None) -> Iterable[str]:
         for name, counts in zip(found.classes, found.confusion, strict=True)
     ]
     yield table(("", *found.classes), matrix, right=range(1, len(found.classes) + 1))
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Mean, median, minimum and standard deviation (of a sample)."""
+    return {
+        "mean": statistics.mean(values),
+        "median": statistics.median(values),
+        "min": min(values),
+        "std": statistics.stdev(values) if len(values) > 1 else 0.0,
+    }
+
+
+@frozen
+class SeedResults:
+    """The results of several seeds on the same examples, by seed."""
+
+    results: Mapping[int | None, Result]
+
+    def spread(self, value: Callable[[Result], float | None]) -> dict[str, float] | None:
+        """Mean, median, minimum and standard deviation of a value over the seeds that have it; ``None`` if none has."""
+        found = [each for result in self.results.values() if (each := value(result)) is not None]
+        return spread(found) if found else None
+
+    def group(self, name: str, metric: str) -> dict[str, float] | None:
+        """The spread of a metric on a group of the examples; on all of them if ``name`` is empty."""
+        return self.spread(lambda result: _value(result, name, metric))
+
+    def of_class(self, place: int, metric: str) -> dict[str, float] | None:
+        """The spread of precision, recall or F1 of a class, given by its index."""
+        return self.spread(lambda result: getattr(_classified(result).scores[place], metric))
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON: what ``crvnn eval`` has for one run, with the spread over seeds in place of a number."""
+        first = next(iter(self.results.values()))
+        known = _classified(first)
+        return {
+            "total": self._plain_group("", first.total.examples),
+            "buckets": {
+                name: self._plain_group(name, score.examples) for name, score in first.buckets.items()
+            },
+            "macro_f1": self.spread(lambda result: _classified(result).macro_f1),
+            "classes": {
+                score.name: {
+                    "support": score.support,
+                    **{metric: self.of_class(place, metric) for metric in ("precision", "recall", "f1")},
+                }
+                for place, score in enumerate(known.scores)
+            },
+            "seeds": {str(seed): plain_result(result) for seed, result in self.results.items()},
+        }
+
+    def _plain_group(self, name: str, examples: int) -> dict[str, Any]:
+        return {
+            "examples": examples,
+            **{metric: self.group(name, metric) for metric in ("accuracy", "loss", "depth")},
+        }
+
+
+def plain_result(result: Result) -> dict[str, Any]:
+    """A result for JSON: scores in all and by group, macro F1, the scores of each class, the confusion matrix."""
+    return {**result.plain(), **_classified(result).plain()}
+
+
+def _value(result: Result, group: str, metric: str) -> float | None:
+    score = result.buckets.get(group) if group else result.total
+    return getattr(score, metric, None)
+
+
+def _classified(result: Result) -> Any:
+    return result.classification
 
 
 def natural_order(name: str) -> tuple[int, str]:

@@ -16,8 +16,8 @@ from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.runs import naming_missing_files
 from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
+from crvnn_core.runs.results import spread
 from crvnn_core.runs.seeds import planned_seeds, seeds_note
-from crvnn_core.runs.seeds import spread as spread
 from crvnn_core.runs.spec_file import flatten
 from crvnn_core.spec import RunSpec, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble

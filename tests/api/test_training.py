@@ -5,7 +5,7 @@ import torch
 
 import crvnn
 from crvnn import training
-from crvnn.plugins import installed
+from crvnn.specs import installed
 from sentences import LABELS, PAIRS, SAME, SMALL, TEXTS
 from small import differences
 

@@ -32,23 +32,23 @@ def make(parent, seed, accuracy=None, development="dev", weights=True):
 def test_the_best_on_the_development_split_is_chosen_and_the_reason_given(tmp_path):
     for seed, accuracy in ((0, 0.5), (1, 0.75), (2, 0.25)):
         make(tmp_path, seed, accuracy)
-    chosen = best_seed(RunDirectory(tmp_path))
-    assert chosen.directory.path == tmp_path / "seed-1"
-    assert chosen.reason == "the best of 3 seeds on 'dev' (75.0%)"
+    chosen, reason = best_seed(RunDirectory(tmp_path))
+    assert chosen.path == tmp_path / "seed-1"
+    assert reason == "the best of 3 seeds on 'dev' (75.0%)"
 
 
 def test_the_development_split_is_the_one_that_the_run_names(tmp_path):
     for seed, accuracy in ((0, 0.5), (1, 0.75)):
         make(tmp_path, seed, accuracy, development="test")
-    assert best_seed(RunDirectory(tmp_path)).directory.path == tmp_path / "seed-0"
+    assert best_seed(RunDirectory(tmp_path))[0].path == tmp_path / "seed-0"
 
 
 def test_without_a_development_split_the_first_is_chosen_never_the_best_on_test(tmp_path):
     for seed, accuracy in ((0, 0.75), (1, 0.5)):
         make(tmp_path, seed, accuracy, development="")
-    chosen = best_seed(RunDirectory(tmp_path))
-    assert chosen.directory.path == tmp_path / "seed-0"
-    assert chosen.reason == "the first of 2 seeds: no accuracy on a development split"
+    chosen, reason = best_seed(RunDirectory(tmp_path))
+    assert chosen.path == tmp_path / "seed-0"
+    assert reason == "the first of 2 seeds: no accuracy on a development split"
 
 
 def test_seeds_that_are_not_finished_are_left_out_unless_none_is(tmp_path):

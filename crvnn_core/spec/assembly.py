@@ -265,21 +265,24 @@ def build_part(catalog: Catalog, slot: str, part: PartSpec, **available: Any) ->
 
 
 def freeze_untrained(spec: RunSpec, model: nn.Module) -> list[Problem]:
-    """Freeze all weights but those that ``training.trained`` names; a problem if it names none."""
-    name = spec.training.trained
-    if not name:
+    """Freeze all weights but those that ``training.trained`` names; a problem for each name without any."""
+    names = spec.training.trained
+    if not names:
         return []
     parameters = dict(model.named_parameters())
-    chosen = [own for own in parameters if f"{own}.".startswith(f"{name}.")]
-    if not any(parameters[own].requires_grad for own in chosen):
-        known = _modules(model)
-        what = "these weights are not trained anyway" if chosen else f"no weights are called '{name}'"
-        advice = f"{nearest(name, known)} There are {', '.join(known)}.".strip()
-        return [Problem("[training] trained", what, advice=advice)]
-    for own, parameter in parameters.items():
-        if own not in chosen:
-            parameter.requires_grad_(False)
-    return []
+    problems, chosen = [], set()
+    for name in [names] if isinstance(names, str) else names:
+        found = [own for own in parameters if f"{own}.".startswith(f"{name}.")]
+        chosen.update(found)
+        if not any(parameters[own].requires_grad for own in found):
+            known = _modules(model)
+            what = "these weights are not trained anyway" if found else f"no weights are called '{name}'"
+            advice = f"{nearest(name, known)} There are {', '.join(known)}.".strip()
+            problems.append(Problem("[training] trained", what, advice=advice))
+    if not problems:
+        for own in parameters.keys() - chosen:
+            parameters[own].requires_grad_(False)
+    return problems
 
 
 def _modules(model: nn.Module) -> list[str]:

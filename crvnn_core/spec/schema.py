@@ -118,8 +118,9 @@ class TrainingSpec:
     save_every: CountOrZero = 500
     #: A run directory whose weights training starts from; empty for random initialisation.
     start: FilePath = ""
-    #: Train only the weights whose names begin with this, such as ``encoder.scorer`` or ``head``; empty for all.
-    trained: str = ""
+    #: Train only the weights whose names begin with this, or with one of these, such as ``encoder.cell`` or ``head``;
+    #: empty for all.
+    trained: str | list[str] = ""
     #: The kind of device.
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     #: Number of devices on this machine, one process each.

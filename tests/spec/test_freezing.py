@@ -19,6 +19,15 @@ def test_only_the_weights_that_a_spec_names_are_trained():
     assert {name for name in before if name.startswith("encoder.scorer.")} == changed
 
 
+def test_several_names_train_the_weights_of_each():
+    trained = {name for name, value in _frozen_but("['encoder.cell', 'head']") if value.requires_grad}
+    assert trained == {name for name, _ in _frozen_but("") if name.startswith(("encoder.cell.", "head."))}
+
+
+def _frozen_but(names):
+    return variant(f"training.trained={names}").model.named_parameters()
+
+
 def test_by_default_all_weights_are_trained():
     assert all(parameter.requires_grad for parameter in variant().model.parameters())
 

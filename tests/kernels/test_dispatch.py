@@ -119,8 +119,17 @@ def test_without_holds_for_its_own_thread_and_blocks_may_overlap():
     assert serves(PLAIN)
 
 
-def test_an_environment_variable_switches_kernels_off():
-    code = "import torch; from crvnn_core.kernels import serves; assert not serves(torch.zeros(1))"
+def test_an_environment_variable_switches_off_back_ends_that_are_attached_with_every_retriever():
+    code = (
+        "import torch\n"
+        "from crvnn_core.engine.neighbourhoods import adjacent\n"
+        "from crvnn_core.engine.operations.transition import transition\n"
+        "from crvnn_core.kernels import serves\n"
+        "from crvnn_parts import scorers\n"
+        "from crvnn_parts.retrievers import scan\n"
+        "assert len(adjacent.backends) == len(transition.backends) == 1\n"
+        "assert not serves(torch.zeros(1))\n"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CRVNN_NATIVE": "0"})
 
 

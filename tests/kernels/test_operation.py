@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -156,14 +154,3 @@ def test_a_library_that_defines_no_scope_is_named_and_torch_does_the_work(monkey
     monkeypatch.setattr(torch.ops, "load_library", lambda path: None)
     with pytest.warns(UserWarning, match="define_scope"):
         assert made.load() is None
-
-
-def test_operations_of_the_engine_have_their_back_ends_with_every_retriever():
-    code = (
-        "from crvnn_core.engine.neighbourhoods import adjacent\n"
-        "from crvnn_core.engine.operations.transition import transition\n"
-        "from crvnn_parts import scorers\n"
-        "from crvnn_parts.retrievers import scan\n"
-        "assert len(adjacent.backends) == len(transition.backends) == 1\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

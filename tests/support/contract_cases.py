@@ -13,7 +13,7 @@ CATALOG = read_catalog(create_plugin_manager())
 TESTED_ELSEWHERE = {
     ("embedding", "glove"): "plugins/test_embeddings.py",
     ("embedding", "torchtext"): "torchtext/test_vectors.py",
-    ("task", "from-file"): "tasks/from_file/test_task.py",
+    ("task", "from-file"): "tasks/test_from_file.py",
     ("task", "in-memory"): "tasks/test_in_memory.py",
     ("task", "mnli"): "tasks/test_nli.py",
     ("task", "snli"): "tasks/test_nli.py",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crvnn_core import CrvnnError, FilePath, Observer
+from crvnn_parts.observers.tracking import missing_package
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -59,7 +60,5 @@ def _writer_class() -> type[SummaryWriter]:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise CrvnnError(
-            f"the observer 'tensorboard' needs a package that is not installed ({error}): pip install 'crvnn[track]'"
-        ) from error
+        raise missing_package("tensorboard", "track", error) from error
     return SummaryWriter

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from crvnn_core.display.progress import format_bytes
 from crvnn_core.errors import CrvnnError
-from crvnn_core.files import replacing, sha256_of
+from crvnn_core.files import CORRUPT, UNSUPPORTED, replacing, sha256_of
 
 
 class DamagedError(CrvnnError):
@@ -34,7 +33,7 @@ def extract(archive: Path, name: str, members: Sequence[str], directory: Path) -
                     with packed.open(info) as source, temporary.open("wb") as target:
                         shutil.copyfileobj(source, target, 1 << 20)
                     sums[member] = sha256_of(temporary)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (*CORRUPT, *UNSUPPORTED) as error:
         raise DamagedError(f"{name}: this is not a zip archive, or it is damaged: {error}") from None
     return sums
 

@@ -19,6 +19,7 @@ from crvnn_core.cli.session import json_option, print_json
 from crvnn_core.display.progress import counting
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import replacing
+from crvnn_tasks.data.survey import summary
 from crvnn_tasks.listops.language import bracketed, evaluate
 from crvnn_tasks.listops.recipe import Recipe, expressions
 from crvnn_tasks.logic.language import MOST_OPERATIONS, pairs, row_text
@@ -43,41 +44,20 @@ class Summary:
         """The number of rows."""
         return self.labels.total()
 
-    @property
-    def mean(self) -> float:
-        """Mean number of tokens of a sequence."""
-        return sum(length * count for length, count in self.lengths.items()) / self.lengths.total()
-
-    @property
-    def median(self) -> float:
-        """Median number of tokens of a sequence."""
-        total = self.lengths.total()
-        return (self._at((total - 1) // 2) + self._at(total // 2)) / 2
-
-    @property
-    def usual(self) -> float:
-        """The share of sequences of at most 100 tokens."""
+    def tokens(self) -> dict[str, float]:
+        """Mean and median number of tokens of a sequence, and the share of those of at most 100."""
+        sizes = summary(self.lengths)
         few = sum(count for length, count in self.lengths.items() if length <= _USUAL)
-        return few / self.lengths.total()
-
-    def _at(self, place: int) -> int:
-        """The length at an index of the sorted lengths."""
-        for length in sorted(self.lengths):
-            place -= self.lengths[length]
-            if place < 0:
-                return length
-        raise IndexError(place)
+        share = few / self.lengths.total()
+        return {"mean": sizes["mean"], "median": sizes["median"], f"at_most_{_USUAL}": share}
 
     def plain(self) -> dict[str, Any]:
         """The statistics as a JSON object."""
-        tokens = {"mean": self.mean, "median": self.median, f"at_most_{_USUAL}": self.usual}
-        return {"rows": self.rows, "tokens": tokens, "labels": dict(sorted(self.labels.items()))}
+        return {"rows": self.rows, "tokens": self.tokens(), "labels": dict(sorted(self.labels.items()))}
 
     def __str__(self) -> str:
-        return (
-            f"{self.rows:,} rows; tokens: mean {self.mean:.1f}, median {self.median:g}, "
-            f"{self.usual:.1%} at most {_USUAL}"
-        )
+        mean, median, usual = self.tokens().values()
+        return f"{self.rows:,} rows; tokens: mean {mean:.1f}, median {median:g}, {usual:.1%} at most {_USUAL}"
 
 
 @click.group("make")
@@ -218,11 +198,11 @@ def _finish(found: Iterable[Made], rows: int, seed: int, out: Path | None, as_js
         raise click.UsageError(
             "--json needs --out FILE: standard output cannot have both the rows and the result."
         )
-    summary = write_rows(found, rows, out)
+    written = write_rows(found, rows, out)
     if as_json:
-        print_json({"file": str(out), "seed": seed, **summary.plain()})
+        print_json({"file": str(out), "seed": seed, **written.plain()})
     else:
-        click.echo(f"{f'{out}: ' if out else ''}{summary}", err=out is None)
+        click.echo(f"{f'{out}: ' if out else ''}{written}", err=out is None)
 
 
 def write_rows(found: Iterable[Made], rows: int, out: Path | None) -> Summary:

@@ -26,7 +26,7 @@ def slow_balanced(cell, leaves):
     return cell(slow_balanced(cell, leaves[:half]), slow_balanced(cell, leaves[half:]))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13, 33])
+@pytest.mark.parametrize("n", [1, 2, 5, 33])
 def test_balanced_composes_balanced_trees(n):
     encoder = Balanced(4, PlainCell(4))
     inputs = torch.randn(2, 33, 4)
@@ -45,7 +45,7 @@ def test_balanced_splits_after_the_larger_half():
     assert cell.name(vector[0]) == "(((a b) c) (d e))"
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize("n", [1, 2, 13])
 def test_balanced_shows_the_trees_that_it_composes(n):
     lengths = [13, n]
     names = [f"x{i}" for i in range(13)]

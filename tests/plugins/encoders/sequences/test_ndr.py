@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.nn import functional as F  # noqa: N812
 
 import small
 from crvnn_parts.encoders.sequences.ndr import NDR, geometric_attention, scan_order
@@ -54,14 +53,6 @@ def test_extreme_scores_at_many_positions_stay_exact_and_have_finite_gradients(s
     torch.testing.assert_close(got.double(), want, atol=1e-6, rtol=0)
     got.square().sum().backward()
     assert bool(scores.grad.isfinite().all())
-
-
-def test_padding_has_no_weight_and_changes_none():
-    scores = torch.randn(4, 4)
-    padded = F.pad(scores, (0, 3, 0, 3), value=50.0)
-    found = attention(padded, torch.arange(7) < 4)
-    torch.testing.assert_close(found[:4, :4], attention(scores))
-    assert not found[:, 4:].any()
 
 
 def test_a_closed_gate_copies_and_an_open_one_does_not():

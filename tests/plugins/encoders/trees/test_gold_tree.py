@@ -35,7 +35,7 @@ def gradients(loss, inputs, encoder):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("lengths", [(9, 1, 14, 2, 14), (1, 1), (3,), (30, 7)])
+@pytest.mark.parametrize("lengths", [(9, 1, 14, 2, 14), (1, 1)])
 def test_it_equals_plain_recursion_in_values_and_gradients(cell, lengths):
     torch.manual_seed(0)
     encoder = GoldTree(WIDTH, cell(WIDTH)).double()

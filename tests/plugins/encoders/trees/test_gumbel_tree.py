@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from crvnn_core.testing.parts import PlainCell
-from crvnn_core.trees import trees_of
 from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.cells.lstm import LSTMCell
 from crvnn_parts.encoders.trees import gumbel_tree
@@ -65,7 +64,7 @@ def gradients(vectors, encoder, inputs):
 
 
 @pytest.mark.parametrize("cell", [PlainCell, GatedCell, LSTMCell])
-@pytest.mark.parametrize("lengths", [(9, 1, 4, 9, 2), (1, 1), (2,), (20, 13, 3)])
+@pytest.mark.parametrize("lengths", [(9, 1, 4, 9, 2), (1, 1)])
 def test_evaluation_composes_the_best_pair_again_and_again(cell, lengths):
     encoder, inputs, mask = setting(lengths, cell)
     encoder.eval()
@@ -134,12 +133,6 @@ def test_evaluation_composes_only_pairs_with_a_new_node():
     encoder, inputs, mask = setting((12,), Counting)
     encoder.eval()(inputs, mask)
     assert sum(composed) == 3 * 12 - 5
-
-
-def test_the_trees_it_shows_are_trees():
-    encoder, inputs, mask = setting((7, 3))
-    trees = trees_of(encoder.train()(inputs, mask, trace=True), [list("abcdefg"), list("abc")])
-    assert [len(tree.nodes) for tree in trees] == [6, 2]
 
 
 def test_a_temperature_of_zero_is_refused():

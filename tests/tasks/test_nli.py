@@ -87,9 +87,7 @@ def test_a_file_that_the_user_names_goes_before_the_published_one(snli):
         rows(Snli(str(snli), train="mien.jsonl"), "train")
 
 
-@pytest.mark.parametrize(
-    ("build", "split"), [(Snli, "dev"), (Snli, "test"), (Mnli, "dev"), (Mnli, "mismatched")]
-)
+@pytest.mark.parametrize(("build", "split"), [(Snli, "dev"), (Mnli, "mismatched")])
 def test_a_file_that_the_user_names_is_not_left_out_when_it_is_missing(snli, mnli, build, split):
     directory = snli if build is Snli else mnli
     write(directory / "mine.jsonl", pair("neutral", "a", "b"))
@@ -138,26 +136,14 @@ def test_long_training_pairs_can_be_left_out_and_are_counted(snli, capsys):
     assert len(rows(Snli(str(snli), max_tokens=2), "dev")) == 2  # only training is cut
 
 
-def test_nothing_is_said_when_no_pair_is_too_long(snli, capsys):
-    assert len(rows(Snli(str(snli), max_tokens=100), "train")) == 3
-    assert capsys.readouterr().err == ""
-
-
 def test_a_limit_that_leaves_nothing_is_an_error(snli):
     with pytest.raises(InputError, match=r"every training pair has more than 1 tokens \(max_tokens\)"):
         rows(Snli(str(snli), max_tokens=1), "train")
 
 
-def test_a_limit_below_zero_is_refused(snli):
-    with pytest.raises(ValueError, match="max_tokens must be at least 0"):
-        Snli(str(snli), max_tokens=-1)
-
-
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ('{"gold_label": ', "this is not JSON: Expecting value (column 16)"),
-        ("[]", "each line must be one JSON object, not a list"),
         (
             pair("entailmnet", "a", "b"),
             "the label 'entailmnet' is not one of the training labels: entailment, neutral, contradiction. "
@@ -167,10 +153,8 @@ def test_a_limit_below_zero_is_refused(snli):
             pair("hidden", "a", "b"),
             "the label 'hidden' is not one of the training labels: entailment, neutral, contradiction.",
         ),
-        (pair(1, "a", "b"), "'gold_label' is a number, not a string"),
         (pair("neutral", "", "b"), "'sentence1' is empty"),
         (pair("neutral", "a", "  "), "'sentence2' is empty"),
-        (pair("neutral", "a", None), "'sentence2' is null, not a string"),
         (
             '{"gold_label": "neutral", "sentence1": "a"}',
             "there is no 'sentence2'. Did you mean 'sentence1'? There is gold_label, sentence1.",

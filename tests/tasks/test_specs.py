@@ -175,12 +175,9 @@ def test_the_papers_hyperparameters_are_those_of_its_table(task, width, dropouts
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_a_spec_says_what_it_is_for(spec):
-    assert re.match(r"# \w+", Path(spec.path).read_text())
+def test_a_spec_says_what_it_is_for_and_points_to_no_page_that_a_wheel_lacks(spec):
+    text = Path(spec.path).read_text(encoding="utf-8")
+    assert re.match(r"# \w+", text)
+    assert "docs/" not in text
     assert spec.summary
     assert spec.duration
-
-
-@pytest.mark.parametrize("name", SPECS)
-def test_no_comment_points_to_a_page_that_a_wheel_lacks(name):
-    assert "docs/" not in Path(SPECS[name].path).read_text(encoding="utf-8")

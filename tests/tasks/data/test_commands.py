@@ -1,13 +1,10 @@
 """``crvnn data get``, with a mirror on this machine."""
 
-import io
 import json
-import zipfile
 
 import pytest
 from click.testing import CliRunner
 
-from crvnn_core import CrvnnError
 from crvnn_tasks.data.commands import get_command
 from serving import serving
 
@@ -54,31 +51,6 @@ def test_machines_get_json(site, tmp_path):
     assert [file["file"] for file in facts["files"]] == ["train_d20s.tsv", "test_d20s.tsv"]
     assert facts["files"][0]["url"] == f"{site.address}/train_d20s.tsv"
     assert all(file["fetched"] and len(file["sha256"]) == 64 for file in facts["files"])
-
-
-def test_a_file_that_the_server_does_not_have_is_one_message(site, tmp_path):
-    del site.files["test_d20s.tsv"]
-    with pytest.raises(CrvnnError, match=r"test_d20s\.tsv: the server answers 404"):
-        run("listops", "--dir", tmp_path, "--mirror", site.address)
-    assert (tmp_path / "train_d20s.tsv").exists()
-    assert not (tmp_path / "test_d20s.tsv").exists()
-
-
-def test_an_archive_other_than_the_published_one_is_refused(site, tmp_path):
-    memory = io.BytesIO()
-    with zipfile.ZipFile(memory, "w") as archive:
-        for split in ("train", "dev", "test"):
-            archive.writestr(f"{split}.txt", "(2 forged)\n")
-    site.files["trainDevTestTrees_PTB.zip"] = memory.getvalue()
-    with pytest.raises(CrvnnError, match="the checksum is wrong, so the file was deleted"):
-        run("sst", "--dir", tmp_path, "--mirror", site.address)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_directory_must_be_said():
-    result = run("listops")
-    assert result.exit_code == 2
-    assert "Missing option '--dir'" in result.stderr
 
 
 def test_help_has_an_example_and_names_what_there_is():

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from crvnn_core import CrvnnError, Example, InputError
+from crvnn_core import Example, InputError
 from crvnn_tasks.listops.task import ListOps
 
 
@@ -58,14 +58,6 @@ def test_files_may_be_compressed_and_the_test_file_may_be_missing(directory):
     task = ListOps(str(directory), held_out=15)
     assert tuple(task.splits) == ("train", "dev")
     assert len(list(task.examples("train", 0))) == 20
-
-
-def test_a_task_is_built_without_its_files_and_names_them_once_it_needs_them(tmp_path):
-    task = ListOps(str(tmp_path / "nowhere"))
-    assert tuple(task.splits) == ("train", "dev", "test")
-    assert task.tokenize("[SM 1 2 ]") == ("[SM", "1", "2", "]")
-    with pytest.raises(CrvnnError, match=r"train_d20s\.tsv[\s\S]*listops-release"):
-        next(task.examples("train", 0))
 
 
 def test_files_in_the_working_directory_do_not_change_generated_examples(directory, monkeypatch):

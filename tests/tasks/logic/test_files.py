@@ -97,13 +97,6 @@ def test_without_the_longer_files_there_is_no_test_split(directory):
     assert tuple(Logic(str(directory), setting="C").splits) == ("train", "dev", "test")
 
 
-def test_a_task_is_built_without_its_files_and_names_them_once_it_needs_them(tmp_path):
-    task = Logic(str(tmp_path / "nowhere"))
-    assert tuple(task.splits) == ("train", "dev", "test")
-    with pytest.raises(CrvnnError, match=r"train0[\s\S]*Ordered-Neurons"):
-        next(task.examples("train", 0))
-
-
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
@@ -124,13 +117,6 @@ def test_a_malformed_row_is_named_by_file_and_line(tmp_path, line, fault):
         list(Logic().read(path))
     assert str(caught.value).startswith(f"{path}:2: {fault}")
     assert len(list(Logic(bad_rows="skip").read(path))) == 2
-
-
-def test_malformed_rows_are_counted_in_training(directory):
-    with (directory / "train0").open("a") as file:
-        file.write("=\ta\n")
-    task = Logic(str(directory), bad_rows="skip")
-    assert [len([row for row in task.rows(split) if row.fault]) for split in task.splits] == [1, 0, 0]
 
 
 def test_the_relation_in_a_file_is_not_recomputed(tmp_path):

@@ -108,21 +108,6 @@ def test_nothing_is_written_on_an_error(args, tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_every_problem_of_a_spec_is_printed(tmp_path):
-    path = tmp_path / "my.toml"
-    path.write_text('[model]\nwidht = 3\ncell = "gatde"\n')
-    text = run("assemble", path, code=2).stderr
-    assert f"{path}:2 [model.widht]: [model] has no 'widht'. Did you mean 'width'?" in text
-    assert '3 | cell = "gatde"' in text
-
-
-def test_an_output_that_cannot_be_written_is_one_message(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    result = run("assemble", *QUICK, "--out", tmp_path / "file", code=2)
-    assert "cannot be written" in result.stderr
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def test_assemble_never_overwrites_a_spec_of_the_users_own(tmp_path):
     mine = tmp_path / "spec.toml"
     mine.write_text('# mine\npreset = "paper"\n')

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import shutil
 
 import pytest
 
@@ -378,22 +377,3 @@ def test_a_file_that_predictions_cannot_be_written_to_is_refused_at_once(letters
     (here / "preds.csv").write_text("old\n")
     run("predict", letters_run, "a", " ", "--out", "preds.csv", "--plugin", PLUGIN, code=2)
     assert (here / "preds.csv").read_text() == "old\n"
-
-
-def test_an_empty_text_is_one_clear_message(letters_run):
-    result = run("predict", letters_run, "a", " ", "--plugin", PLUGIN, code=2)
-    assert result.stderr.strip() == "crvnn: text 2 is empty: there is nothing to predict"
-
-
-def test_a_run_whose_task_is_not_installed_names_it(letters_run):
-    result = run("predict", letters_run, "a", code=2)
-    assert "no task is called 'letters'" in result.stderr
-
-
-def test_a_damaged_run_is_one_clear_message(letters_run, here):
-    shutil.copytree(letters_run, here / "a")
-    weights = here / "a" / "weights.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-5])
-    result = run("predict", "a", "b", "--plugin", PLUGIN, code=2)
-    assert result.stderr.startswith("crvnn: a/weights.safetensors is damaged: ")
-    assert len(result.stderr.splitlines()) == 1

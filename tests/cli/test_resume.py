@@ -48,25 +48,6 @@ def test_what_is_trained_cannot_change_when_a_run_is_resumed(letters_run, here, 
     assert contents(here / "a") == before
 
 
-def test_resuming_a_finished_run_changes_nothing(letters_run, here):
-    shutil.copytree(letters_run, here / "a")
-    before = contents(here / "a")
-    result = run("train", "--plugin", PLUGIN, "--resume", "a", "--json")
-    assert "Resuming a (seed 0)." in result.stderr
-    (only,) = json.loads(result.stdout)["runs"].values()
-    assert only["results"] == json.loads((here / "a" / "results.json").read_text())["splits"]
-    assert contents(here / "a") == before
-
-
-def test_a_finished_run_is_trained_for_longer(letters_run, here):
-    shutil.copytree(letters_run, here / "a")
-    result = run("train", "--plugin", PLUGIN, "--resume", "a", "--set", "training.steps=33", "--json")
-    (only,) = json.loads(result.stdout)["runs"].values()
-    assert only["step"] == 33
-    steps = [row["step"] for row in metrics_of(here / "a") if row["kind"] == "train"]
-    assert steps == list(range(1, 34))
-
-
 def test_several_seeds_are_resumed_together_even_those_that_had_not_started(here):
     run("train", *options(*QUICK), "--seeds", "3", "--out", "whole")
     shutil.copytree(here / "whole", here / "a")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from calling import QUICK, crvnn, run
+from calling import crvnn, run
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -34,13 +34,6 @@ def test_plug_in_files_can_be_repeated(plugin_file, tmp_path):
     text = run("--plugin", plugin_file, "list", "cells", "--plugin", other).stdout
     assert "forgetful" in text
     assert "other" in text
-
-
-def test_a_plug_in_file_can_be_assembled(plugin_file):
-    facts = json.loads(
-        run("assemble", "--plugin", plugin_file, "--cell", "forgetful", "--json", *QUICK).stdout
-    )
-    assert next(row["source"] for row in facts["rows"] if row["slot"] == "cell") == str(plugin_file)
 
 
 def test_a_plug_in_file_may_offer_a_command(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import shutil
 
 import pytest
 
@@ -79,16 +78,6 @@ def test_standard_output_is_json_alone(here):
     assert (only["step"], only["best_step"], only["stopped"], only["finished"]) == (2, 2, "", True)
     written = json.loads((here / "a" / "results.json").read_text())
     assert only["results"] == written["splits"]
-
-
-def test_a_run_is_not_overwritten_by_another(letters_run, here):
-    shutil.copytree(letters_run, here / "a")
-    before = contents(here / "a")
-    for more in ((), ("--seeds", "2")):
-        result = run("train", *options(*QUICK), "--out", "a", *more, code=2)
-        assert "crvnn: a holds a run already" in result.stderr
-        assert "Traceback" not in result.stderr
-    assert contents(here / "a") == before
 
 
 def test_training_from_several_seeds_gives_a_summary(here):

@@ -159,13 +159,6 @@ def test_hard_decisions_are_parsed_along():
     assert shown == "((((([MAX 2) 9) ((([MIN 4) 7) ])) 0) ])"
 
 
-def test_hard_decisions_are_for_encoders_that_offer_them(balanced_run):
-    for more in ([], ["--trees"]):
-        assert "the encoder 'balanced' offers no hard inference" in refused(
-            "predict", balanced_run, "a b", "--hard", *more
-        )
-
-
 def test_a_structure_of_its_own_is_shown_too(balanced_run):
     assert good("predict", balanced_run, "a b c d", "--format", "brackets").stdout.strip() == "((a b) (c d))"
 
@@ -193,11 +186,6 @@ def test_a_text_that_is_too_long_is_refused_before_anything_is_computed(letters_
         "predict", letters_run, "a", " ".join("a" * 5001), "--trees"
     )
     assert "text 1 is empty" in refused("predict", letters_run, "  ")
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    assert "cannot be written" in refused("predict", "listops", TEXT, "--out", tmp_path / "file" / "tree.svg")
 
 
 @pytest.mark.parametrize("command", [["predict", "RUN", "a b", "--trees"], ["trees", "RUN"]])

@@ -210,15 +210,6 @@ def test_a_task_without_training_examples_is_refused():
         train(variant("task.rows=0"))
 
 
-def test_a_wrong_example_is_named_by_its_epoch():
-    class Wrong(Letters):
-        def epoch(self, seed, number):
-            yield Example((("a",),), 7)
-
-    with pytest.raises(CrvnnError, match="example 0 of epoch 0 has the label 7; labels are 0 to 1"):
-        train(variant(task=Wrong))
-
-
 def test_a_missing_split_is_an_error_before_training():
     class Missing(Letters):
         def examples(self, split, seed):

@@ -3,8 +3,6 @@
 import pytest
 import torch
 
-from crvnn_core.engine.traceable import uncompiled
-
 LENGTHS = ((3, 5), (3, 9), (2, 14), (4, 20), (3, 6), (5, 11), (3, 17), (2, 8), (3, 13), (4, 7))
 
 
@@ -65,7 +63,3 @@ def test_gradients_flow_through_a_compiled_encoder(letters, encoder, graphs):
     inputs, mask = next(batches(encoder.width))
     wanted = torch.autograd.grad(encoder(inputs, mask).vector.sum(), encoder.start)
     assert torch.equal(torch.autograd.grad(compiled(inputs, mask).vector.sum(), encoder.start)[0], wanted[0])
-
-
-def test_the_function_that_leaves_the_graph_is_made_once():
-    assert uncompiled() is uncompiled()

@@ -35,7 +35,7 @@ def test_inputs_of_any_size_have_finite_vectors_or_are_refused(retriever, size):
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize("decision", ["sigmoid", "modulated", "tempered", "stretched", "sparsemax"])
-@pytest.mark.parametrize("scale", [1e3, 1e6, 1e10, 1e15])
+@pytest.mark.parametrize("scale", [1e3, 1e15])
 def test_extreme_scores_give_finite_vectors_and_gradients(decision, scale):
     """Scores far beyond where a sigmoid saturates: c is 0 or 1, and e too."""
     model = encoder(decision=decision)
@@ -52,7 +52,7 @@ def test_extreme_scores_give_finite_vectors_and_gradients(decision, scale):
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize("retriever", RETRIEVERS)
-@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("length", [1, 3])
 def test_short_sequences_under_anomaly_mode(retriever, length):
     inputs = torch.randn(2, length, 8, requires_grad=True)
     with torch.autograd.detect_anomaly(check_nan=True):

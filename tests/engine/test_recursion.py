@@ -5,7 +5,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crvnn_core import Cell
 from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.testing import strategies
@@ -202,11 +201,3 @@ def test_boundaries_penalty_transition_and_halting_can_be_switched_off(catalog):
     encoding = bare(torch.randn(2, 6, 64), torch.ones(2, 6, dtype=torch.bool))
     assert encoding.penalty.tolist() == [0, 0]
     assert encoding.steps.tolist() == [5, 5]
-
-
-def test_an_lstm_keeps_both_its_memory_and_its_output(catalog):
-    model = assemble(read_spec(catalog, parts={"cell": "lstm"}), catalog).model.encoder
-    assert isinstance(model.cell, Cell)
-    state = model.begin(torch.randn(1, 4, 64), torch.ones(1, 4, dtype=torch.bool))
-    assert state.nodes.shape == (1, 6, 128)
-    assert model(torch.randn(1, 4, 64), torch.ones(1, 4, dtype=torch.bool)).vector.shape == (1, 64)

@@ -92,10 +92,10 @@ def _measurement(name: str, short_help: str, *own: Decorator) -> Decorator:
         @functools.wraps(function)
         def measure(session: Session, out: Path | None, as_json: bool, **options: Any) -> None:
             setting = {own.name: options.pop(own.name) for own in fields(Setup) if own.name in options}
-            setup = Setup(**setting, plugins=tuple(map(str, session.files)))
+            setup = Setup(**setting | {"plugins": [str(file) for file in session.files]})
             _publish(name, function(_contenders(session, setup), **options), out, as_json)
 
-        command: Any = pass_session(measure)  # type: ignore[arg-type]
+        command: Any = pass_session(measure)
         for option in (plugin_option, json_option, *reversed((*own, *_COMMON))):
             command = option(command)
         return bench.command(name, short_help=short_help)(command)

@@ -93,7 +93,7 @@ class Study:
             "median": pruners.MedianPruner,
             "halving": lambda: pruners.SuccessiveHalvingPruner(reduction_factor=3),
         }
-        self.storage = self.optuna.storages.JournalStorage(Journal(path / "study.jsonl"))
+        self.storage = self.optuna.storages.JournalStorage(Journal(path / "study.log"))
         self.study = self.optuna.create_study(
             study_name=_NAME,
             storage=self.storage,

@@ -65,7 +65,7 @@ def test_the_same_command_again_joins_the_study(small_catalog, tmp_path):
 
 
 def test_a_study_whose_creation_was_cut_short_is_completed(small_catalog, tmp_path):
-    journal = started(small_catalog, tmp_path).path / "study.jsonl"
+    journal = started(small_catalog, tmp_path).path / "study.log"
     lines = journal.read_bytes()
     journal.write_bytes(lines[: len(lines) // 2])  # in the middle of a line, too
     assert states(started(small_catalog, tmp_path)) == ["waiting"] * 4

@@ -42,7 +42,7 @@ def test_a_sweep_prints_its_table_and_leaves_a_page_the_tables_and_the_best_spec
         "trials.md",
         "base.toml",
         "sweep.toml",
-        "study.jsonl",
+        "study.log",
     ):
         assert (study / name).exists(), name
     assert sorted(path.name for path in (study / "trials").glob("0*/")) == ["0001", "0002", "0003", "0004"]
@@ -138,7 +138,7 @@ def _unchecked(text):
 
 def _forget_content(directory):
     """Let the study take the settings that now stand in its directory."""
-    journal = directory / "study.jsonl"
+    journal = directory / "study.log"
     journal.write_text(journal.read_text().replace("100000", "40"))
 
 

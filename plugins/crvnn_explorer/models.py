@@ -37,7 +37,7 @@ _FAINT = 0.005  # neighbours of less weight are not shown
 
 @define(eq=False)
 class Explorer:
-    """Trained models by the name under which the user gave them. One thread at a time may use it."""
+    """Trained models by the name under which the user gave them. Several threads may use it."""
 
     runs: dict[str, Trained]
     catalog: Catalog
@@ -66,6 +66,13 @@ class Explorer:
                 "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
             }
         return self._description
+
+    def cost(self, query: Query) -> int:
+        """What a query is estimated to cost, as the square of its tokens; an error if its texts cannot be taken.
+
+        Parts and settings are not looked at: to exchange them takes longer than a small query.
+        """
+        return sum(length**2 for length in _checked_lengths(self._find(query.model), query.texts))
 
     def _model(self, name: str, trained: Trained) -> dict[str, Any]:
         model = trained.spec.model
@@ -101,6 +108,11 @@ class Explorer:
         left, right = neighbours(self._model_for(query), exists, hard=query.hard)
         return {"left": [_strong(row) for row in left], "right": [_strong(row) for row in right]}
 
+    def has_examples(self, name: str) -> bool:
+        """Whether examples of a run have been read already, which may take a while."""
+        self._find(name)
+        return name in self._examples
+
     def example(self, name: str, number: int) -> dict[str, Any]:
         """A short example of the task and its label; none where the task's data is not on this machine."""
         trained = self._find(name)
@@ -127,7 +139,7 @@ class Explorer:
 
     def _inspect(self, query: Query) -> Inspection:
         trained = self._model_for(query)
-        _expect_bounded(trained, query, _checked_length(trained, query.texts))
+        _expect_bounded(trained, query, max(_checked_lengths(trained, query.texts)))
         return inspect(trained, _question(query.texts), hard=query.hard)
 
 
@@ -141,8 +153,8 @@ def _question(texts: tuple[str, ...]) -> Text:
     return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
 
-def _checked_length(trained: Trained, texts: tuple[str, ...]) -> int:
-    """How many tokens the longest text has; an error if the number of texts is wrong, or one is empty or too long."""
+def _checked_lengths(trained: Trained, texts: tuple[str, ...]) -> list[int]:
+    """How many tokens each text has; an error if the number of texts is wrong, or one is empty or too long."""
     arity = trained.task.arity
     if len(texts) != arity:
         wanted = "one text" if arity == 1 else "two texts"
@@ -152,15 +164,16 @@ def _checked_length(trained: Trained, texts: tuple[str, ...]) -> int:
             which = ("first ", "second ")[number] if arity == 2 else ""
             raise InputError(f"the {which}text is empty: type something to see what the model makes of it")
     try:
-        longest = max(map(len, trained.example(_question(texts)).sequences))
+        lengths = [len(sequence) for sequence in trained.example(_question(texts)).sequences]
     except InputError as error:
         raise InputError(str(error).removeprefix("text 1: ")) from None
+    longest = max(lengths)
     if longest > MOST_TOKENS:
         raise InputError(
             f"the text has {longest:,} tokens; the explorer takes up to {MOST_TOKENS}. "
             "'crvnn predict' has no such limit."
         )
-    return longest
+    return lengths
 
 
 def _expect_bounded(trained: Trained, query: Query, longest: int) -> None:

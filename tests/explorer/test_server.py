@@ -1,6 +1,7 @@
 """The explorer's server: its pages and answers, and the hosts and origins that it refuses."""
 
 import json
+import socket
 import threading
 
 import pytest
@@ -11,7 +12,7 @@ from crvnn_core.inference.trained import load
 from crvnn_explorer import server
 from crvnn_explorer.models import MOST_TOKENS
 from crvnn_explorer.request import Query
-from crvnn_explorer.server import STATIC
+from crvnn_explorer.server import MOST_BYTES, STATIC
 from malformed_requests import MALFORMED, damaged, send
 
 
@@ -159,6 +160,20 @@ def test_examples_have_their_label_and_can_be_inspected(ask, letters):
         assert ask("/api/inspect", {"model": letters, "texts": found["texts"]})[0] == 200
         seen.add(found["texts"][0])
     assert len(seen) > 1
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_is_read_to_the_end(ask, letters):
+    status, found = ask("/api/inspect", {"model": letters, "texts": ["a" * (MOST_BYTES + 1)]})
+    assert status == 413
+    assert "at most 64 kB" in found["error"]
+
+
+def test_a_request_whose_body_does_not_arrive_times_out(port, monkeypatch):
+    monkeypatch.setattr(server, "MOST_SECONDS", 0.1)
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        headers = f"Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: 100"
+        client.sendall(f"POST /api/inspect HTTP/1.1\r\n{headers}\r\n\r\n{{".encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
 def test_a_bug_is_reported_in_the_page_and_its_traceback_in_the_terminal(ask, letters, capfd):

@@ -184,7 +184,7 @@ Examples:
   crvnn demo                                   train a small model and try it
   crvnn list                                   see what is installed
   crvnn list specs                             see what is ready to be trained
-  crvnn train listops-laptop                   train a variant and keep it
+  crvnn train listops-soft                     train a variant and keep it
   crvnn predict listops "[MAX 2 9 4 ]"         use a trained one
   crvnn assemble --cell lstm --decision sigmoid
   crvnn --plugin my_cell.py check cell my-cell

@@ -70,7 +70,7 @@ def train_command(
 
     \b
     Examples:
-      crvnn train listops-laptop
+      crvnn train listops-soft
       crvnn train my.toml --set model.cell=lstm --seeds 5 --out runs/lstm
       crvnn train --resume runs/lstm
     """

@@ -90,7 +90,7 @@ class TrainedModel:
 
 @frozen
 class NamedSpec:
-    """A spec file that is shipped with a package and used by name: ``crvnn train listops-laptop``."""
+    """A spec file that is shipped with a package and used by name: ``crvnn train listops-soft``."""
 
     name: str = field(validator=_check_name)
     path: str

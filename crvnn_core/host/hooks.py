@@ -166,7 +166,7 @@ def crvnn_models() -> Iterable[TrainedModel]:  # type: ignore[empty-body]
 
 @hookspec
 def crvnn_specs() -> Iterable[NamedSpec]:  # type: ignore[empty-body]
-    """Offer specs: TOML files that come with a package, used by name (``crvnn train listops-laptop``).
+    """Offer specs: TOML files that come with a package, used by name (``crvnn train listops-soft``).
 
     Called once per command.
 

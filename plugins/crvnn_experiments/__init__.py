@@ -9,11 +9,11 @@ from crvnn_core import LazyCommand, NamedSpec, hookimpl
 
 _SPECS = {
     "listops-small": "ListOps of at most 20 tokens; the laptop budget of 'crvnn reproduce'",
-    "listops-soft-small": "ListOps of at most 50 tokens, soft decisions first; the soft budget of 'crvnn reproduce'",
-    "listops-self-training": "ListOps of at most 40 tokens by self-training; for 'crvnn reproduce'",
+    "listops-soft-small": "ListOps of at most 40 tokens, soft decisions first; the soft budget of 'crvnn reproduce'",
+    "listops-self-training-small": "ListOps of at most 40 tokens by self-training; for 'crvnn reproduce'",
     "logic-small": "logical inference, short pairs; the laptop budget of 'crvnn reproduce'",
     "logic-soft-small": "logical inference, short pairs, soft decisions first; the soft budget of 'crvnn reproduce'",
-    "logic-self-training": "logical inference, short pairs, by self-training; for 'crvnn reproduce'",
+    "logic-self-training-small": "logical inference, short pairs, by self-training; for 'crvnn reproduce'",
 }
 
 

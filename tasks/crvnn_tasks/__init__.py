@@ -69,7 +69,9 @@ def crvnn_models() -> Iterable[TrainedModel]:
     here = Path(__file__).parent / "models"
     return [
         TrainedModel(
-            "listops", str(here / "listops"), summary="ListOps, width 128, self-trained on labels only"
+            "listops",
+            str(here / "listops"),
+            summary="ListOps, width 64, labels only, by backpropagation through the relaxation alone",
         ),
         TrainedModel(
             "listops-guided",
@@ -77,9 +79,9 @@ def crvnn_models() -> Iterable[TrainedModel]:
             summary="ListOps, width 128, supervised on gold trees at first; its decisions are exactly 0 or 1",
         ),
         TrainedModel(
-            "listops-soft",
-            str(here / "listops-soft"),
-            summary="ListOps, width 64, labels only, by backpropagation through the relaxation alone",
+            "listops-self-training",
+            str(here / "listops-self-training"),
+            summary="ListOps, width 128, labels only, by sampling trees",
         ),
         TrainedModel(
             "logic",

@@ -22,7 +22,7 @@ from crvnn_tasks.logic.task import Logic
 HOME = Path(crvnn_tasks.__file__).parent / "models" / "listops"
 
 
-@pytest.mark.parametrize("name", ["listops", "listops-guided", "listops-soft", "logic"])
+@pytest.mark.parametrize("name", ["listops", "listops-guided", "listops-self-training", "logic"])
 def test_its_card_points_to_nothing_that_a_wheel_lacks(name):
     shown = CliRunner().invoke(main, ["list", "model", name]).stdout
     assert shown.startswith(f"model {name}: ")
@@ -57,7 +57,7 @@ def test_it_is_right_on_expressions_that_it_never_saw_and_sure_of_their_trees(sh
     examples = list(islice(ListOps(held_out=400).examples("dev", 5), 400))
     soft, hard = (shipped.evaluate(examples, hard=hard).total for hard in (False, True))
     assert soft.examples == 400
-    assert soft.accuracy > 0.98
+    assert soft.accuracy > 0.99
     assert hard.accuracy == pytest.approx(soft.accuracy, abs=0.005)
 
 
@@ -76,7 +76,7 @@ def test_an_expression_with_a_mistake_is_refused_with_the_nearest_operator():
 def test_it_comes_with_its_spec_its_seed_and_its_story():
     run = RunDirectory(HOME)
     run.check_spec()
-    assert run.read_json(run.results)["seed"] == 0
+    assert run.read_json(run.results)["seed"] == 1
     assert (HOME / "MODEL.md").is_file()
     assert not run.last.exists()  # only training needs checkpoints
     assert sum(path.stat().st_size for path in HOME.rglob("*")) < 3_000_000
@@ -168,10 +168,7 @@ def test_the_guided_model_says_that_it_was_supervised_on_gold_trees():
     assert not run.last.exists()
 
 
-def test_the_soft_model_learnt_from_labels_by_backpropagation_in_every_stage():
-    spec = tomllib.loads((HOME.parent / "listops-soft" / "spec.toml").read_text())
+def test_it_learnt_from_labels_by_backpropagation_in_every_stage():
+    spec = tomllib.loads((HOME / "spec.toml").read_text())
     assert spec["training"]["objective"] == {"name": "labels"}
     assert {stage["training"].get("objective") for stage in spec["stages"]} == {None}
-    soft = load("listops-soft")
-    examples = list(islice(ListOps(held_out=400).examples("dev", 5), 400))
-    assert soft.evaluate(examples).total.accuracy > 0.99

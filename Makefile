@@ -35,7 +35,7 @@ lock: $(READY)  ## write requirements.lock and the list of licences from what is
 dist: $(READY)  ## build wheel and sdist into dist/, reproducibly
 	@$(BIN)/python -m hatchling build -d dist
 
-demo: $(READY)  ## train a small model for about a minute, and print predictions
+demo: $(READY)  ## let a small model find its trees in a minute or two, and print predictions
 	@$(BIN)/crvnn demo
 
 test: $(READY)  ## run the tests (a few minutes); browser tests need Chromium

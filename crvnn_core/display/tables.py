@@ -122,7 +122,7 @@ def _folded(word: str, width: int) -> list[str]:
 
 def _width(text: str) -> int:
     """The columns that a text takes on a terminal: two for a wide character, none for a combining one."""
-    if text.isascii():
+    if max(text, default="") < "\u0300":  # letters of European languages, one column each, need no library
         return len(text)
     from rich.cells import cell_len
 

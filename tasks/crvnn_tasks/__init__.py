@@ -103,7 +103,7 @@ def crvnn_commands() -> Iterable[LazyCommand]:
         LazyCommand(
             "demo",
             "crvnn_tasks.demo:demo",
-            summary="Train a small model on ListOps in a minute, and try it.",
+            summary="Let a small model find trees in a minute or two, and try it.",
             group="Train",
         ),
     ]

@@ -20,6 +20,7 @@ _SPECS = (
         "a minute, one CPU core",
     ),
     ("listops", "ListOps as in the paper", ("listops",), _GPU),
+    ("listops-demo", "ListOps of at most 30 tokens; for 'crvnn demo'", (), "a minute, one CPU core"),
     (
         "listops-soft",
         "ListOps by backpropagation alone; gave the model 'listops'",

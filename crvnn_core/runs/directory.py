@@ -118,7 +118,7 @@ class RunDirectory:
         tokens, classes, size = (found.get(key, "") for key in ("tokens", "classes", "vector_size"))
         lists = isinstance(tokens, list) and isinstance(classes, list)
         known = lists and all(isinstance(name, str) for name in (*tokens, *classes))
-        if not known or not isinstance(size, int) or not 0 < size < 2**31:
+        if not known or type(size) is not int or not 0 < size < 2**31:
             raise CrvnnError(
                 f"{self.vocabulary} is damaged: tokens and classes must be lists of strings, and vector_size a "
                 "positive integer"

@@ -87,7 +87,7 @@ def test_an_installed_model_is_packed_under_its_name():
         config = json.loads(archive.read("listops/config.json"))
     assert "# The ListOps model" in card  # what its makers wrote
     assert config["id2label"]["9"] == "9"
-    assert config["model"]["width"] == 128
+    assert config["model"]["width"] == 64
 
 
 def test_several_seeds_are_packed_together(run, tmp_path):

@@ -285,10 +285,3 @@ def test_a_rank_that_is_none_is_one_message_of_the_command():
     assert done.returncode == 2
     assert "crvnn: RANK is set to 'x' in the environment" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_rank_beyond_the_number_of_processes_is_one_message(monkeypatch, small_catalog):
-    for name, value in (("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2"), ("RANK", "7"), ("LOCAL_RANK", "7")):
-        monkeypatch.setenv(name, value)
-    with pytest.raises(CrvnnError, match="RANK is set to 7 in the environment, but there are 2 processes"):
-        train(assemble(read_spec(small_catalog, sets=SETTINGS), small_catalog))

@@ -120,8 +120,8 @@ def test_a_copy_of_a_run_says_nothing_new_and_this_is_said(made, small_catalog):
 
 
 def test_an_installed_model_is_compared_by_its_name(small_catalog):
-    found = compare(read_runs(["listops", "listops-guided"], small_catalog))
-    assert [variant.name for variant in found.variants] == ["listops", "listops-guided"]
+    found = compare(read_runs(["listops-self-training", "listops-guided"], small_catalog))
+    assert [variant.name for variant in found.variants] == ["listops-self-training", "listops-guided"]
     assert found.differences["model.decision.stretch"] == (1.0, 0.1)
 
 
@@ -144,7 +144,7 @@ def test_stages_that_only_some_have_are_one_line_each():
 
 
 def test_the_stages_of_one_run_do_not_fill_the_screen():
-    shown = run("compare", "listops", "listops-guided").stdout.splitlines()
+    shown = run("compare", "listops-self-training", "listops-guided").stdout.splitlines()
     assert [line.split()[:5] for line in shown if line.startswith("stages.5")] == [
         ["stages.5", "12", "tokens,", "1,500", "steps"]
     ]

@@ -13,17 +13,36 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric as Fabric
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning_fabric.plugins.precision import MixedPrecision
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from crvnn_core.delays import telling_of_delay
 from crvnn_core.errors import CrvnnError
 from crvnn_core.signals import ended_by_signal
 from crvnn_core.spec import TrainingSpec
+
+#: The numbers by which launchers (torchrun, SLURM) number processes.
+_NUMBERS = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "MASTER_PORT")
+_NUMBERS += ("SLURM_NTASKS", "SLURM_NNODES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
+
+
+def check_numbers() -> None:
+    """Refuse what is no number, which Fabric would fail at, some of it as soon as it is imported."""
+    for name in _NUMBERS:
+        text = os.environ.get(name) or "0"
+        if not text.isascii() or not text.isdecimal() or len(text) > 6:
+            raise CrvnnError(
+                f"{name} is set to '{text:.40}' in the environment; it must be a number, as torchrun and SLURM set it. "
+                f"'unset {name}' trains in one process."
+            )
+
+
+check_numbers()
+
+from lightning_fabric import Fabric as Fabric  # noqa: E402
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment  # noqa: E402
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment  # noqa: E402
+from lightning_fabric.plugins.precision import MixedPrecision  # noqa: E402
+from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: E402
 
 #: How many times slower than with one thread an operation must be to be noticed. Idle cores stay well below.
 NOTICEABLE = 2.0
@@ -55,6 +74,7 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
 
     :param threads: of a run that is resumed, used if the spec leaves the number to torch; so the bits stay the same.
     """
+    check_numbers()
     devices, nodes = _layout(spec)
     several = devices * nodes > 1
     # A batch of single tokens never calls the cell: its parameters then have no gradient.

@@ -62,12 +62,12 @@ def demo(ctx: click.Context, steps: int | None, seed: int, out: Path) -> None:
     size = sum(parameter.numel() for parameter in assembly.model.parameters())
     click.echo(f"   {size:,} parameters, from {', '.join(_described(assembly))}.")
     _remove_earlier(out, assembly.spec)
-    click.echo("2. Training on labels alone: the cell, then where to compose, then surely ...")
+    click.echo("2. Training on labels alone: the cell, then soft decisions, then hard ones ...")
     train(assembly, out, evaluate_splits=["dev"])
     _show_stages(out, assembly.spec)
     _show(load(out, catalog).predict(_QUESTIONS))
     click.echo(
-        "3. Asking the model that comes with the package, which found its trees in the same way in ten minutes ..."
+        "3. Asking the model that comes with the package, which found its trees in the same way, in 12 minutes ..."
     )
     answers = load(_SHIPPED, catalog).predict(_QUESTIONS)
     _show(answers)

@@ -19,6 +19,7 @@ from crvnn_core.cli.session import (
     print_json,
     print_table,
 )
+from crvnn_core.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from crvnn_core.host.attribution import Source
@@ -33,7 +34,6 @@ _R = TypeVar("_R")
     metavar="[WHAT]",
     type=SLOT_OR_KIND,
     required=False,
-    callback=lambda ctx, parameter, value: as_slot(value, *KINDS),
 )
 @click.argument("name", type=IN_SLOT, required=False)
 @click.option(
@@ -63,6 +63,14 @@ def list_command(
       crvnn list specs
       crvnn list spec from-file --copy .
     """
+    try:
+        slot = as_slot(slot, *KINDS)
+    except UnknownNameError as error:
+        found = [kind for kind, offered in _kinds(session.catalog).items() if slot in offered]
+        if name is not None or not found:
+            raise
+        ways = ", ".join(f"'crvnn list {kind} {slot}'" for kind in found)
+        raise UnknownNameError(f"'{slot}' is no slot, but a {' and a '.join(found)}: {ways}") from error
     if copy is not None and (slot != "spec" or name is None):
         raise click.UsageError("--copy is for a spec: crvnn list spec NAME --copy DIR.")
     if slot is None or name is None:
@@ -83,22 +91,21 @@ def list_command(
         _show_component(facts)
 
 
-def _list(catalog: Catalog, slot: str | None, as_json: bool) -> None:
-    """A table of one kind or of all; specs by themselves have their data and duration too."""
+def _kinds(catalog: Catalog) -> dict[str, Mapping[str, tuple[Any, Source]]]:
+    """Everything that is installed: of each kind the records by name, and where each is from."""
     components = {
         slot: {name: (offer.component, offer.source) for name, offer in offers.items()}
         for slot, offers in catalog.components.items()
     }
-    kinds: dict[str, Mapping[str, tuple[Any, Source]]] = {
-        **components,
-        "preset": catalog.presets,
-        "spec": catalog.specs,
-        "model": catalog.models,
-    }
+    return {**components, "preset": catalog.presets, "spec": catalog.specs, "model": catalog.models}
+
+
+def _list(catalog: Catalog, slot: str | None, as_json: bool) -> None:
+    """A table of one kind or of all; specs by themselves have their data and duration too."""
     keys = ["name", "summary", *(["data", "duration", "path"] if slot == "spec" else [])]
     rows: list[dict[str, str]] = [
         {"slot": kind, **{key: getattr(record, key) for key in keys}, "package": str(source)}
-        for kind, records in kinds.items()
+        for kind, records in _kinds(catalog).items()
         if slot in (None, kind)
         for record, source in records.values()
     ]

@@ -42,6 +42,13 @@ def test_an_unknown_slot_is_an_error_that_knows_the_nearest(command):
     )
 
 
+def test_a_name_in_the_place_of_its_slot_is_told_the_way():
+    said = run("list", "listops", code=2).stderr
+    assert said.startswith(
+        "crvnn: 'listops' is no slot, but a task and a spec and a model: 'crvnn list task listops', "
+    )
+
+
 def test_a_name_explains_parameters_contract_and_origin():
     text = run("list", "cells", "gated").stdout
     assert "cell gated: the paper's gated recursive cell" in text

@@ -21,8 +21,10 @@ from crvnn_core.signals import ended_by_signal
 from crvnn_core.spec import TrainingSpec
 
 #: The numbers by which launchers (torchrun, SLURM) number processes.
-_NUMBERS = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "MASTER_PORT")
-_NUMBERS += ("SLURM_NTASKS", "SLURM_NNODES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
+_NUMBERS = (
+    *("WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "MASTER_PORT"),
+    *("SLURM_NTASKS", "SLURM_NNODES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
+)
 
 
 def check_numbers() -> None:

@@ -67,7 +67,7 @@ def demo(ctx: click.Context, steps: int | None, seed: int, out: Path) -> None:
     _show_stages(out, assembly.spec)
     _show(load(out, catalog).predict(_QUESTIONS))
     click.echo(
-        "3. Asking the model that comes with the package, which found its trees in the same way, in 12 minutes ..."
+        "3. Asking the model that comes with the package, which found its trees in the same way, in 11 minutes ..."
     )
     answers = load(_SHIPPED, catalog).predict(_QUESTIONS)
     _show(answers)

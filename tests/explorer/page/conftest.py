@@ -14,7 +14,7 @@ from small import Averaging
 def explorer(letters_run, pairs_run, eager_run, tmp_path_factory):
     flat = tmp_path_factory.mktemp("flat") / "run"
     train(small.variant("training.steps=2", encoder=Averaging), flat)
-    runs = ["listops", "listops-guided", str(letters_run), str(pairs_run), str(eager_run), str(flat)]
+    runs = ["listops", "listops-self-training", str(letters_run), str(pairs_run), str(eager_run), str(flat)]
     return Explorer.load(runs, small.catalog_with(encoder=Averaging))
 
 

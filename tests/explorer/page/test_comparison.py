@@ -50,7 +50,7 @@ def test_two_models_side_by_side_show_where_they_part(page, explorer):
     assert page.inner_text("#compare") == "Back to one"  # which can be read while it is pointed at
     colours = "each => [getComputedStyle(each).color, getComputedStyle(each).backgroundColor]"
     assert len(set(page.locator("#compare").evaluate(colours))) == 2
-    one, two = (inspect(explorer.runs[name], TEXT) for name in ("listops", "listops-guided"))
+    one, two = (inspect(explorer.runs[name], TEXT) for name in ("listops", "listops-self-training"))
     a, b = one.sequences[0], two.sequences[0]
     shared = len(a.tree.spans() & b.tree.spans())
     text = page.inner_text("#difference")

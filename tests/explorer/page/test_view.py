@@ -148,8 +148,9 @@ def test_of_a_task_that_cannot_tell_nothing_is_said(page, letters_run):
 
 
 def test_the_gold_tree_is_drawn_where_the_tree_is_another(page, address, explorer):
+    page.select_option("#run-A", "listops-self-training")
     type_in(page, TEXT)
-    trained = explorer.runs["listops"]
+    trained = explorer.runs["listops-self-training"]
     (sentence,), (inspected,) = read_gold(trained, TEXT).sentences, inspect(trained, TEXT).sequences
     missing = sentence.gold.spans() - inspected.tree.spans()
     assert page.inner_text(".agreement").startswith("Gold constituents: ")
@@ -162,7 +163,7 @@ def test_the_gold_tree_is_drawn_where_the_tree_is_another(page, address, explore
     page.goto(kept)
     settled(page, TOKENS)
     assert page.is_checked("#gold-A-0")
-    page.select_option("#run-A", "listops-guided")
+    page.select_option("#run-A", "listops")
     told(page, "This is the gold tree", "#pane-A .agreement")
     assert page.locator(".tree .gold").count() == 0
 

@@ -10,11 +10,11 @@ import torch
 pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra sklearn)")
 
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError, SkipTestWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
+from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import crvnn
@@ -96,10 +96,6 @@ def test_it_works_at_the_end_of_a_pipeline():
     pipeline = make_pipeline(lower, quick()).fit(TEXTS, LABELS)
     assert len(pipeline.predict(TEXTS)) == 40
     assert "film" not in pipeline[-1].model_.model.vocabulary
-
-
-def test_it_is_cross_validated():
-    assert len(cross_val_score(quick(), TEXTS, LABELS, cv=2)) == 2
 
 
 def test_components_and_their_settings_are_searched():
@@ -260,8 +256,3 @@ def all_checks():
 )
 def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):
     check(estimator)
-
-
-def test_check_estimator_itself_skips_an_estimator_of_texts():
-    with pytest.warns(SkipTestWarning, match="Can't test estimator CRvNNClassifier"):
-        check_estimator(quick())

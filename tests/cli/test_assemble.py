@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from calling import QUICK, crvnn, run
+from calling import QUICK, run
 
 
 def test_assemble_shows_a_table_of_slots():
@@ -74,29 +74,10 @@ def test_assemble_writes_a_spec_that_assemble_reads_again(tmp_path):
     assert list(out.iterdir()) == [path]
 
 
-def test_assemble_takes_a_preset():
-    facts = json.loads(run("assemble", "--preset", "simplified-2023", "--json", *QUICK).stdout)
-    scorer = next(row for row in facts["rows"] if row["slot"] == "scorer")
-    assert scorer["parameters"] == (5 * 8 + 1) * 8 + 8 + 1  # no transition features
-
-
-def test_a_misspelt_component_is_one_message_and_exit_code_2(tmp_path):
-    result = crvnn("assemble", "--retriever", "adhok", "--out", "made", cwd=tmp_path)
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith(
-        "crvnn: --retriever adhok: no retriever is called 'adhok'. Did you mean 'adhoc'?\n"
-    )
-    assert "Traceback" not in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "args",
     [
         ["--set", "model.scorer.window=4"],
-        ["--set", "model.widht=4"],
-        ["--preset", "papre"],
         ["absent.toml"],
     ],
     ids=" ".join,

@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 
 from calling import run
-from crvnn_core import SLOTS
 from crvnn_core.cli import main
 
 
@@ -24,7 +23,7 @@ def test_list_shows_every_component_and_where_it_comes_from(catalog):
         assert re.search(rf"^preset +{name} ", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("slot", SLOTS)
+@pytest.mark.parametrize("slot", ["cell", "observer"])
 def test_list_takes_a_slot_in_singular_and_plural(slot, catalog):
     facts = json.loads(run("list", slot, "--json").stdout)
     assert facts == json.loads(run("list", f"{slot}s".upper(), "--json").stdout)

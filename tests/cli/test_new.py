@@ -15,14 +15,6 @@ def test_new_puts_the_package_beside_where_you_are(tmp_path, monkeypatch):
     assert (tmp_path / "my-cell" / "pyproject.toml").is_file()
 
 
-def test_new_refuses_a_bad_name(tmp_path):
-    assert (
-        "'My_Cell' is not a component's name"
-        in run("new", "cell", "My_Cell", "--out", tmp_path / "x", code=2).stderr
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_new_refuses_a_name_that_the_slot_already_has(tmp_path):
     text = run("new", "cell", "lstm", "--out", tmp_path / "lstm", code=2).stderr
     assert "there is a cell called 'lstm' already, from crvnn" in text

@@ -22,20 +22,6 @@ def test_a_plug_in_file_given_twice_is_loaded_once(plugin_file):
     )
 
 
-def test_a_name_between_colons_is_printed_as_it_is(plugin_file, tmp_path):
-    other = tmp_path / "other.py"
-    other.write_text(plugin_file.read_text().replace("keeps the left child only", "see :warning: and [bold]"))
-    assert "see :warning: and [bold]" in run("--plugin", other, "list", "cells").stdout
-
-
-def test_plug_in_files_can_be_repeated(plugin_file, tmp_path):
-    other = tmp_path / "other.py"
-    other.write_text(plugin_file.read_text().replace('"forgetful"', '"other"'))
-    text = run("--plugin", plugin_file, "list", "cells", "--plugin", other).stdout
-    assert "forgetful" in text
-    assert "other" in text
-
-
 def test_a_plug_in_file_may_offer_a_command(tmp_path):
     path = tmp_path / "hello.py"
     path.write_text(

@@ -56,19 +56,6 @@ def test_a_second_run_of_a_spec_file_gets_a_number(here):
     assert sorted(path.name for path in (here / "runs").iterdir()) == ["mine", "mine-2", "mine-3"]
 
 
-def test_parts_and_presets_are_chosen_as_in_assemble(here):
-    run("train", *options(*QUICK), "--cell", "lstm", "--out", "a")
-    assert 'name = "lstm"' in (here / "a" / "spec.toml").read_text()
-
-
-def test_the_result_is_shown_as_a_table_of_splits_and_groups(here):
-    result = run("train", *options(*QUICK), "--out", "a")
-    assert "split  group  examples  accuracy %" in result.stdout
-    rows = [line.split() for line in result.stdout.splitlines()]
-    assert ["dev", "all", "20"] in [row[:3] for row in rows]
-    assert ["test", "4"] in [row[:2] for row in rows]
-
-
 def test_standard_output_is_json_alone(here):
     result = run("train", *options(*QUICK), "--out", "a", "--json")
     found = json.loads(result.stdout)
@@ -133,11 +120,6 @@ def test_a_wrong_spec_is_refused_before_anything_is_written(here):
     assert "training.batch=0: must be at least 1, not 0" in result.stderr
     assert "training.watch=luck: must be one of 'accuracy', 'loss', not 'luck'" in result.stderr
     assert list(here.iterdir()) == []
-
-
-def test_training_without_a_limit_is_refused(here):
-    result = run("train", *options("training.steps=0"), code=2)
-    assert "epochs and steps cannot both be without a limit; training would never end" in result.stderr
 
 
 def test_a_group_of_seeds_is_not_mixed_with_another_experiment(here):

@@ -8,7 +8,6 @@ from crvnn_core import (
     LazyCommand,
     PluginError,
     Preset,
-    TrainedModel,
     UnknownNameError,
     create_plugin_manager,
     hookimpl,
@@ -25,9 +24,6 @@ from stub_plugins import CELL, plugin
     ("hook", "record", "kind"),
     [
         ("crvnn_cells", "tiny", "Component"),
-        ("crvnn_presets", CELL, "Preset"),
-        ("crvnn_models", CELL, "TrainedModel"),
-        ("crvnn_specs", CELL, "NamedSpec"),
         ("crvnn_commands", CELL, "Command or LazyCommand"),
     ],
 )
@@ -43,8 +39,6 @@ def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(
     ("hook", "record", "what"),
     [
         ("crvnn_cells", CELL, "a cell called 'tiny'"),
-        ("crvnn_presets", Preset("tiny", {}), "a preset called 'tiny'"),
-        ("crvnn_models", TrainedModel("tiny", "runs/tiny"), "a model called 'tiny'"),
         ("crvnn_commands", click.Command("tiny"), "a command called 'tiny'"),
     ],
 )
@@ -124,21 +118,6 @@ def test_a_file_that_clashes_with_an_installed_plug_in_is_an_error(install, tmp_
     assert host.broken == []
 
 
-def test_models_are_found_by_name_with_the_plug_in_that_offers_them(install):
-    model = TrainedModel("tiny", "runs/tiny", summary="knows a little")
-    install("one", plugin("first_module", crvnn_models=[model]), "first-package", "1.1")
-    found, source = read_catalog(create_plugin_manager()).models["tiny"]
-    assert found == model
-    assert str(source) == "first-package 1.1"
-
-
-def test_one_name_may_stand_in_two_slots():
-    mine = plugin(crvnn_cells=[CELL], crvnn_scorers=[Component("tiny", dict)])
-    catalog = read_catalog(create_plugin_manager(mine, entry_points=False))
-    assert catalog.find("cell", "tiny").slot == "cell"
-    assert catalog.find("scorer", "tiny").slot == "scorer"
-
-
 def test_a_command_cannot_hide_one_of_the_core():
     manager = create_plugin_manager(plugin(crvnn_commands=[click.Command("list")]), entry_points=False)
     with pytest.raises(PluginError, match=r"a command called 'list': 'crvnn' \(crvnn .*\) and 'mine'"):
@@ -162,16 +141,6 @@ def test_commands_are_found_by_name_with_their_source():
     assert {source.plugin for _, source in found.values()} == {"mine"}
 
 
-def test_an_unknown_name_knows_the_nearest_and_what_exists(catalog):
-    with pytest.raises(UnknownNameError) as caught:
-        catalog.find("retriever", "adhok")
-    assert "no retriever is called 'adhok'. Did you mean 'adhoc'?" in str(caught.value)
-    assert "adhoc-dense, log-space" in str(caught.value)
-    assert "'crvnn list retriever'" in str(caught.value)
-    with pytest.raises(UnknownNameError, match=r"no preset is called 'papre'. Did you mean 'paper'"):
-        catalog.preset("papre")
-
-
 def test_one_plug_in_offering_a_name_twice_is_not_called_two():
     class Twice:
         @hookimpl
@@ -186,32 +155,8 @@ def catalog_of(*plugins):
     return read_catalog(create_plugin_manager(*plugins, entry_points=False))
 
 
-def test_the_defaults_of_a_spec_come_from_plug_ins(catalog):
-    assert {
-        slot: catalog.defaults(slot) for slot in ("task", "embedding", "optimizer", "observer", "cell")
-    } == {
-        "task": ["listops"],
-        "embedding": ["random"],
-        "optimizer": ["ranger"],
-        "observer": ["progress"],
-        "cell": [],
-    }
-    assert catalog.default_preset == "paper"
-
-
-def test_without_plug_ins_there_are_no_defaults():
-    empty = catalog_of()
-    assert empty.defaults("task") == []
-    assert empty.default_preset is None
-
-
 @pytest.mark.parametrize(
-    ("hook", "what", "kind"),
-    [
-        ("crvnn_cells", "cell", Component),
-        ("crvnn_tasks", "task", Component),
-        ("crvnn_presets", "preset", Preset),
-    ],
+    ("hook", "what", "kind"), [("crvnn_cells", "cell", Component), ("crvnn_presets", "preset", Preset)]
 )
 def test_two_plug_ins_with_one_default_are_both_named_and_left_out(install, hook, what, kind):
     first, second = kind("tiny", dict, default=True), kind("small", dict, default=True)
@@ -224,11 +169,6 @@ def test_two_plug_ins_with_one_default_are_both_named_and_left_out(install, hook
         assert "'tiny' of plug-in 'one' (first-package 1.1)" in message
         assert "'small' of plug-in 'two' (second-package 2.2)" in message
     assert [broken.source.plugin for broken in catalog.broken] == ["two", "one"]
-
-
-def test_several_observers_may_be_defaults():
-    observers = [Component("loud", dict, default=True), Component("calm", dict, default=True)]
-    assert catalog_of(plugin(crvnn_observers=observers)).defaults("observer") == ["calm", "loud"]
 
 
 def test_records_of_several_plug_ins_are_in_alphabetical_order():

@@ -1,6 +1,5 @@
 """Components: names, lazy building, and what a spec can set."""
 
-import inspect
 import sys
 from functools import partial
 
@@ -76,23 +75,7 @@ def test_a_partial_can_build():
     assert component.settings("encoder")["size"].default == 5
 
 
-def test_annotations_for_type_checkers_only_do_not_matter():
-    def build(width: "int", path: "SomethingElsewhere" = None, depth: "int" = 3):  # noqa: F821
-        return width
-
-    kinds = {name: p.annotation for name, p in Component("x", build).parameters().items()}
-    assert kinds == {"width": int, "path": inspect.Parameter.empty, "depth": int}
-
-
 @pytest.mark.parametrize("command", [print, "crvnn_core.cli", "crvnn_core.cli:main:more"])
 def test_a_lazy_command_names_a_module_and_what_is_in_it(command):
     with pytest.raises(ValueError, match=r"command must be 'package.module:name', not "):
         LazyCommand("mine", command, summary="Mine.")
-
-
-def test_a_lazy_command_is_imported_with_its_summary():
-    command = LazyCommand("list", "crvnn_core.cli.catalog:list_command", summary="Mine.").load()
-    try:
-        assert (command.name, command.get_short_help_str()) == ("list", "Mine.")
-    finally:
-        command.short_help = None

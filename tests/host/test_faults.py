@@ -3,10 +3,8 @@
 import pytest
 
 from calling import run
-from crvnn_core import PluginError
-from crvnn_core.training.trainer import train
 from crvnn_parts.cells.gated import GatedCell
-from small import PLUGIN, SETTINGS, Letters, variant
+from small import PLUGIN, SETTINGS
 
 FILE = f"""
 import sys
@@ -87,15 +85,6 @@ def test_a_task_that_exits_does_not_end_training_in_silence(file):
         in result.stderr
     )
     assert f"{EXIT} | sys.exit(0)" in result.stderr
-
-
-def test_an_exit_is_refused_in_python_too():
-    class Exiting(Letters):
-        def epoch(self, seed, number):
-            raise SystemExit
-
-    with pytest.raises(PluginError, match=r"task 'mine' of .* tried to end the program \(exit code 0\)"):
-        train(variant(task=Exiting))
 
 
 def test_a_bug_of_crvnns_own_keeps_its_traceback(file, monkeypatch):

@@ -2,7 +2,7 @@
 
 import sys
 import types
-from importlib.metadata import Distribution, EntryPoint
+from importlib.metadata import Distribution
 
 import pytest
 
@@ -62,13 +62,6 @@ def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_work(install,
     assert "raising_module_of_a_test.py:2" in raising
 
 
-def test_a_plug_in_without_a_package_is_still_named(install, monkeypatch):
-    monkeypatch.setattr(host, "_installed", lambda: [EntryPoint("lost", "there_is_no_such_module", "crvnn")])
-    with pytest.warns(CrvnnWarning, match=r"'lost' of an unknown package"):
-        (broken,) = create_plugin_manager().broken
-    assert (broken.source.plugin, str(broken.source)) == ("lost", "an unknown package")
-
-
 def test_two_packages_may_give_their_plug_ins_one_name(install):
     install("plugin", plugin("first_module", crvnn_cells=[CELL]), "first-package")
     install("plugin", plugin("second_module", crvnn_cells=[Component("small", dict)]), "second-package")
@@ -121,29 +114,6 @@ def test_a_hook_without_its_marker_is_an_error():
         create_plugin_manager(module, entry_points=False)
 
 
-def test_a_hook_may_have_another_name_with_specname():
-    module = types.ModuleType("mine")
-    module.my_cells = hookimpl(specname="crvnn_cells")(lambda: [CELL])
-    assert "tiny" in read_catalog(create_plugin_manager(module, entry_points=False)).components["cell"]
-
-
-def test_a_misspelt_specname_is_an_error():
-    module = types.ModuleType("mine")
-    module.my_cells = hookimpl(specname="crvnn_cell")(lambda: [CELL])
-    with pytest.raises(PluginError, match=r"no hook 'crvnn_cell'. Did you mean 'crvnn_cells'"):
-        create_plugin_manager(module, entry_points=False)
-
-
-def test_an_object_with_methods_is_a_plug_in_too():
-    class Mine:
-        @hookimpl
-        def crvnn_cells(self):
-            return (CELL,)
-
-    offer = read_catalog(create_plugin_manager(Mine(), entry_points=False)).find("cell", "tiny")
-    assert offer.source.plugin == "Mine"
-
-
 GOOD_FILE = """
 from crvnn_core import Component, hookimpl
 
@@ -155,12 +125,6 @@ def crvnn_cells():
 
 def load(path):
     return read_catalog(create_plugin_manager(entry_points=False, files=[path]))
-
-
-def test_a_file_is_a_plug_in(tmp_path):
-    path = tmp_path / "my-plugin.py"
-    path.write_text(GOOD_FILE)
-    assert load(path).find("cell", "tiny").source.plugin == str(path)
 
 
 def test_two_files_of_one_name_do_not_meet(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import zipfile
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +9,6 @@ from click.testing import CliRunner
 import small
 from crvnn_core import CrvnnError, RunSource, create_plugin_manager, hookimpl, read_catalog
 from crvnn_core.cli import main
-from crvnn_core.downloads.transfer import Retries
 from crvnn_core.files import sha256_of
 from crvnn_core.host.runs import find_run
 from crvnn_core.inference.trained import load
@@ -92,19 +90,6 @@ def test_a_wrong_checksum_is_refused_with_both_values(kind, packed, site, small_
     assert not list(cache.rglob("*.part"))
 
 
-def test_a_download_that_breaks_off_is_resumed(packed, site, small_catalog, monkeypatch):
-    monkeypatch.setattr("crvnn_core.downloads.transfer.Retries", lambda: Retries(pause=0.0))
-    site.cuts = [1000, 5000]
-    address = f"{site.address}/models/letters.zip#sha256={sha256_of(packed)}"
-    assert find_run(address, small_catalog).weights.exists()
-    assert [wanted for _, wanted in site.asked] == [None, "bytes=1000-", "bytes=6000-"]
-
-
-def test_what_a_server_refuses_is_said(site, small_catalog):
-    with pytest.raises(CrvnnError, match=r"models/none\.zip: the server answers 404"):
-        find_run(f"{site.address}/models/none.zip", small_catalog)
-
-
 def test_two_who_ask_for_one_address_at_once_download_it_once(packed, site, small_catalog):
     address = f"{site.address}/models/letters.zip#sha256={sha256_of(packed)}"
     found = []
@@ -140,18 +125,6 @@ def test_a_directory_has_no_checksum(letters_run, small_catalog):
 def test_a_misspelt_checksum_is_said(packed, small_catalog):
     with pytest.raises(CrvnnError, match="a SHA-256 checksum has 64 hexadecimal digits, not 5 characters"):
         find_run(f"{packed}#sha256=01234", small_catalog)
-
-
-def test_a_file_that_is_no_zip_file_is_said_to_be_none(letters_run, small_catalog):
-    with pytest.raises(CrvnnError, match=r"spec\.toml: this is not a zip file"):
-        find_run(letters_run / "spec.toml", small_catalog)
-
-
-def test_a_zip_file_of_something_else_is_no_run(tmp_path, small_catalog):
-    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
-        archive.writestr("train.csv", "")
-    with pytest.raises(CrvnnError, match=r"data\.zip holds no run: .* only train\.csv"):
-        find_run(tmp_path / "data.zip", small_catalog)
 
 
 def test_a_shared_run_reads_no_file_of_this_machine_by_extending_it(letters_run, tmp_path, small_catalog):

@@ -8,29 +8,20 @@ import pytest
 from click.testing import CliRunner
 
 import crvnn_core
-from crvnn_core import SLOTS, UnknownNameError
 from crvnn_core.cli import main
 from crvnn_core.cli.names import as_slot
 from crvnn_core.host import hooks
 from crvnn_core.host.slots import (
     ENCODER_PARTS,
-    EXCHANGEABLE,
     SLOT_BY_NAME,
     SLOT_BY_PATH,
     Slot,
-    find_slot,
 )
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import everything, plain_parts
 
 ALL = pytest.mark.parametrize("slot", SLOT_BY_NAME.values(), ids=lambda slot: slot.name)
-
-
-def test_the_names_follow_the_order_in_which_a_model_is_built():
-    assert SLOTS == tuple(SLOT_BY_NAME) == crvnn_core.SLOTS
-    assert (*ENCODER_PARTS, "encoder", "embedding", "task", "objective", "optimizer", "observer") == SLOTS
-    assert EXCHANGEABLE == ("retriever", "decision", "halting")
 
 
 @ALL
@@ -91,21 +82,10 @@ def test_every_field_of_the_spec_that_names_components_belongs_to_a_slot():
     assert set(fields) == set(SLOT_BY_PATH)
 
 
-@ALL
-def test_the_help_of_every_slot_is_one_sentence(slot):
-    assert slot.help.endswith(".")
-    assert "\n" not in slot.help
-
-
 def test_the_command_line_has_an_option_for_every_slot_of_the_model_and_the_task():
     text = " ".join(CliRunner().invoke(main, ["assemble", "--help"], terminal_width=300).output.split())
     for slot in SLOT_BY_NAME.values():
         assert (f"--{slot.name} NAME {slot.help}" in text) is not slot.for_training
-
-
-def test_the_command_line_names_every_slot():
-    text = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
-    assert f"{', '.join(SLOTS[:-1])} or {SLOTS[-1]}." in text
 
 
 def test_what_is_filled_in_can_be_filled_in_by_the_contract_too():
@@ -113,12 +93,6 @@ def test_what_is_filled_in_can_be_filled_in_by_the_contract_too():
     assert set(everything(8)) == {*filled_in, SLOT_BY_NAME["encoder"].inner}
     assert tuple(plain_parts(8)) == ENCODER_PARTS
     assert set(SLOT_BY_NAME["encoder"].filled_in) == {"width", *ENCODER_PARTS}
-
-
-def test_a_slot_is_found_by_its_name_and_an_unknown_one_is_an_error():
-    assert find_slot("cell") is SLOT_BY_NAME["cell"]
-    with pytest.raises(UnknownNameError, match=r"no slot is called 'cel'\. Did you mean 'cell'\?"):
-        find_slot("cel")
 
 
 def test_a_plural_may_be_irregular(monkeypatch):

@@ -106,17 +106,6 @@ def test_a_cell_that_is_skipped_at_most_positions_costs_less():
     assert 0 < costs[1]["cell"] < costs[0]["cell"]
 
 
-def test_a_cell_of_the_wrong_shape_is_named():
-    class Shrinking(Summing):
-        def forward(self, left, right):
-            return (left + right)[..., :-1]
-
-    with pytest.raises(
-        ContractError, match=r"cell Shrinking returned the shape \[.*7\]; \[.*8\] was expected"
-    ):
-        dry_run(assembly_of(cell=Shrinking))
-
-
 def test_scores_of_the_wrong_shape_are_named():
     class Unsqueezed(Scorer):
         def forward(self, vectors, near, left_c):
@@ -137,15 +126,14 @@ def test_a_part_that_raises_is_reported_with_its_packages_and_line():
     assert "inference/test_dry_run.py:" in str(caught.value)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize(
     "where", ["embed", "project", "encoder.cell.gates", "encoder.scorer.score", "head.layers.1"]
 )
-def test_weights_that_are_not_numbers_give_a_clear_error(where, bad):
+def test_weights_that_are_not_numbers_give_a_clear_error(where):
     assembly = assembly_of()
     with torch.no_grad():
-        assembly.model.get_submodule(where).weight[-3:] = bad
-    with pytest.raises(CrvnnError, match=r"NaN or infinity|a loss of (nan|inf)|norm (nan|inf)"):
+        assembly.model.get_submodule(where).weight[-3:] = math.nan
+    with pytest.raises(CrvnnError, match=r"NaN or infinity|a loss of nan|norm nan"):
         dry_run(assembly)
 
 

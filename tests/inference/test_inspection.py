@@ -107,10 +107,3 @@ def test_numbers_out_of_reach_are_a_clear_error(letters, small_catalog):
     extreme = exchange_parts(letters, small_catalog, {"decision": "tempered"}, sets)
     with pytest.raises(InputError, match="the model computed NaN"):
         inspect(extreme, "c d e f a")
-
-
-def test_an_empty_text_and_a_missing_half_are_input_errors(letters, pairs):
-    with pytest.raises(InputError, match="empty"):
-        inspect(letters, "  ")
-    with pytest.raises(InputError, match="a pair of texts"):
-        inspect(pairs, "a b")

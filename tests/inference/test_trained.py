@@ -1,6 +1,5 @@
 """Trained models: what they answer, wherever they are."""
 
-import random
 import shutil
 
 import pytest
@@ -48,13 +47,6 @@ def test_a_trained_model_knows_what_it_learnt(letters):
     assert sum(right) >= 6
 
 
-def test_answers_are_those_of_the_model(letters):
-    sequences = [text.split() for text in TEXTS]
-    chances = letters.model.probabilities(sequences)
-    for answer, row in zip(letters.predict(TEXTS), chances.tolist(), strict=True):
-        assert list(answer.probabilities.values()) == pytest.approx(row, abs=1e-6)
-
-
 def assert_same(one, two):
     assert one.label == two.label
     assert one.probabilities == pytest.approx(two.probabilities, abs=1e-5)
@@ -72,21 +64,6 @@ def test_neither_other_texts_nor_their_order_change_an_answer(letters, sequences
     shuffled = generator.sample(texts, len(texts))
     for text, answer in zip(shuffled, letters.predict(shuffled), strict=True):
         assert_same(answer, alone[text])
-
-
-def test_more_texts_than_go_through_the_model_at_a_time_keep_their_order(letters, monkeypatch):
-    generator = random.Random(0)
-    texts = [" ".join(generator.choices("abcdef", k=generator.randint(1, 9))) for _ in range(30)]
-    whole = letters.predict(texts)
-    monkeypatch.setattr("crvnn_core.training.data.TOKEN_BUDGET", 20)
-    for one, two in zip(letters.predict(texts), whole, strict=True):
-        assert_same(one, two)
-    for text, answer in zip(texts, whole, strict=True):
-        assert leaves(answer.tree) == text.split()
-
-
-def test_no_texts_have_no_answers(letters):
-    assert letters.predict([]) == []
 
 
 def test_words_never_met_share_one_meaning(letters):
@@ -110,23 +87,10 @@ def test_a_prediction_for_a_pair_carries_both_texts(pairs):
     assert answer.unknown == ("yak", "zebra")
 
 
-def test_progress_of_predictions_counts_every_text(letters, monkeypatch):
-    monkeypatch.setattr("crvnn_core.training.data.TOKEN_BUDGET", 8)
-    counted = []
-    letters.predict(TEXTS, counted.append)
-    assert len(counted) > 1
-    assert sum(counted) == len(TEXTS)
-
-
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 def test_an_empty_text_is_refused_by_its_place(letters, text):
     with pytest.raises(InputError, match=r"^text 2 is empty: there is nothing to predict$"):
         letters.predict(["a", text])
-
-
-def test_one_text_instead_of_a_list_is_refused(letters):
-    with pytest.raises(InputError, match=r"predict takes a list of texts: \['a b'\]"):
-        letters.predict("a b")
 
 
 def test_pairs_are_asked_for_in_pairs(pairs):
@@ -164,13 +128,6 @@ class Flat(Encoder):
     def forward(self, inputs, mask, *, trace=False):
         mean = (inputs * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
         return Encoding(mean, inputs.new_zeros(len(inputs)), torch.ones(len(inputs), dtype=torch.long))
-
-
-def test_an_encoder_without_a_trace_has_no_trees(tmp_path):
-    train(variant("training.steps=1", encoder=Flat), tmp_path / "run")
-    (answer,) = load(tmp_path / "run", catalog_with(encoder=Flat)).predict(["a b"])
-    assert answer.trees == (None,)
-    assert answer.tree is None
 
 
 class Recording(Flat):
@@ -282,43 +239,7 @@ def test_a_part_of_the_model_that_is_not_installed_is_named(tmp_path):
         load(tmp_path / "run", catalog_with())
 
 
-@pytest.mark.parametrize("text", ["model.width=9", "seed=3", "training.batch=2"])
-def test_only_the_settings_of_the_task_can_change(letters_run, small_catalog, text):
-    with pytest.raises(SpecError, match=rf"--set {text}: only the task's settings can change"):
-        load(letters_run, small_catalog, [text])
-
-
-def test_settings_of_the_task_reach_it(letters_run, small_catalog):
-    assert load(letters_run, small_catalog, ["task.rows=7"]).task.rows == 7
-    with pytest.raises(SpecError, match="has no parameter 'row'"):
-        load(letters_run, small_catalog, ["task.row=7"])
-
-
-def test_a_model_is_loaded_ready_to_be_asked(letters):
-    assert not letters.model.training
-    assert letters.task.classes == ("no", "yes")
-
-
 # Evaluation.
-
-
-def test_a_split_is_evaluated_in_all_and_by_group(letters):
-    result = letters.evaluate(letters.examples("test"))
-    assert result.total.examples == 20
-    assert list(result.buckets) == ["1", "2", "3", "4"]
-
-
-def test_a_file_is_evaluated_like_a_split(letters, tmp_path):
-    path = tmp_path / "mine.tsv"
-    lines = [
-        f"{letters.task.classes[e.label]}\t{' '.join(e.sequences[0])}\n"
-        for e in letters.task.examples("test", 0)
-    ]
-    path.write_text("".join(lines))
-    assert letters.evaluate(letters.examples(path=path)) == letters.evaluate(letters.examples("test"))
-    path.write_text("".join(lines) + "maybe\ta b\n")
-    with pytest.raises(CrvnnError, match=r"mine\.tsv:21: expected a label"):
-        letters.examples(path=path)
 
 
 def test_a_file_that_a_task_cannot_read_is_a_clear_error(letters_run, tmp_path):
@@ -329,11 +250,6 @@ def test_a_file_that_a_task_cannot_read_is_a_clear_error(letters_run, tmp_path):
     trained.task.__class__ = Closed
     with pytest.raises(CrvnnError, match="this task reads no files"):
         trained.examples(path=tmp_path / "x")
-
-
-def test_an_unknown_split_is_named(letters):
-    with pytest.raises(UnknownNameError, match=r"no split is called 'tset'\. Did you mean 'test'\?"):
-        letters.examples("tset")
 
 
 # Models that plug-ins bring along.

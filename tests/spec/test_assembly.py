@@ -12,7 +12,6 @@ from crvnn_core import Cell, Component, CrvnnError, Embedding, Encoder, Encoding
 from crvnn_core.runs.directory import SavedVocabulary
 from crvnn_core.spec import PartSpec, read_spec
 from crvnn_core.spec.assembly import assemble
-from crvnn_tasks.listops.task import ListOps
 from own_components import SMALL, same_weights, weights, with_components
 
 
@@ -93,18 +92,6 @@ def test_an_encoder_gets_only_the_slots_it_asks_for(catalog):
     assert not hasattr(balanced.model.encoder, "scorer")
 
 
-def test_an_encoder_may_ask_for_nothing_at_all():
-    class Mean(Encoder):
-        def forward(self, inputs, mask, *, trace=False):
-            total = (inputs * mask.unsqueeze(-1)).sum(1)
-            return Encoding(total / mask.sum(1, keepdim=True), total.new_zeros(len(total)), mask.sum(1))
-
-    catalog = with_components(encoder=[Component("mean", Mean)])
-    assembly = assemble(read_spec(catalog, parts={"encoder": "mean"}, sets=SMALL[:1]), catalog)
-    assert set(assembly.offers) == {"task", "embedding", "encoder"}
-    assert assembly.model.probabilities([["[MAX", "1", "2", "]"]]).shape == (1, 10)
-
-
 def test_the_optimizer_has_the_models_parameters(catalog):
     spec = read_spec(
         catalog, sets=[*SMALL, "training.optimizer=adamw", "training.optimizer.learning_rate=0.5"]
@@ -154,15 +141,6 @@ def test_parameters_named_like_other_slots_are_an_encoders_own():
     assert assemble(spec, catalog).model.encoder.names == ("sst", "inner")
 
 
-def test_an_optimizer_is_built_once_with_the_models_own_parameters():
-    def matrices(params: object) -> torch.optim.Optimizer:
-        return torch.optim.SGD([p for p in params if p.dim() >= 2 and len(p) > 2], lr=0.1)
-
-    catalog = with_components(optimizer=[Component("matrices", matrices)])
-    assembly = assemble(read_spec(catalog, sets=[*SMALL, "training.optimizer=matrices"]), catalog)
-    assert assembly.optimizer().param_groups
-
-
 def test_building_the_optimizer_does_not_change_the_weights(catalog):
     def greedy(params: object) -> torch.optim.Optimizer:
         torch.rand(7)
@@ -178,17 +156,6 @@ def test_a_spec_can_be_pickled_whatever_is_installed():
     catalog = with_components(cell=[Component("local", lambda width: None)])
     spec = read_spec(catalog, sets=SMALL)
     assert pickle.loads(pickle.dumps(spec)) == spec
-
-
-def test_a_task_may_have_a_width_of_its_own():
-    class Wide(ListOps):
-        def __init__(self, width: int = 3) -> None:
-            super().__init__()
-            self.width = width
-
-    catalog = with_components(task=[Component("wide", Wide)])
-    spec = read_spec(catalog, parts={"task": "wide"}, sets=["task.width=5"])
-    assert assemble(spec, catalog).task.width == 5
 
 
 class Fixed(Embedding):

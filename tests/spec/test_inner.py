@@ -68,20 +68,12 @@ def test_a_written_spec_is_read_as_the_same(catalog, tmp_path):
             r"--set model.encoder.inner=lstmm: no encoder is called 'lstmm'. Did you mean 'lstm'",
         ),
         (["inner=lstm", "inner.layer=2"], "encoder 'lstm' has no parameter 'layer'. Did you mean 'layers'"),
-        (["inner.layers=2"], "encoder 'crvnn' has no parameter 'layers'"),
-        (["inner=7"], "must name one encoder, as a string or as a table with a 'name'; got 7"),
         (["inner=lstm", "inner.layers=0"], "--set model.encoder.inner.layers=0: must be at least 1, not 0"),
-        (["chunk=1"], "--set model.encoder.chunk=1: must be at least 2, not 1"),
         (["inner=lstm", "inner.width=3"], "encoder 'lstm' is always given the model's width"),
     ],
 )
 def test_a_problem_inside_is_placed_and_explained(catalog, sets, problem):
     assert problem in the_problem_of(catalog, parts=WRAPPED, sets=[f"model.encoder.{each}" for each in sets])
-
-
-def test_an_encoder_that_takes_none_refuses_one(catalog):
-    problem = the_problem_of(catalog, parts={"encoder": "lstm"}, sets=["model.encoder.inner=ndr"])
-    assert "encoder 'lstm' has no parameter 'inner'" in problem
 
 
 def test_parts_are_those_of_the_encoder_inside(catalog):

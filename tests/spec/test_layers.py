@@ -49,22 +49,9 @@ def test_files_that_extend_each_other_are_an_error(catalog, spec_file):
     assert "two.toml" in problem
 
 
-def test_a_missing_file_to_extend_is_an_error_that_lists_what_is_there(catalog, spec_file):
-    spec_file("", "base.toml")
-    problem = the_problem_of(catalog, spec_file('extends = "bass.toml"\n'))
-    assert "bass.toml: there is no such file" in problem
-    assert "base.toml, my.toml" in problem
-
-
 def test_what_is_extended_must_be_a_path_or_a_name(catalog, spec_file):
     problem = the_problem_of(catalog, spec_file("extends = 3\n"))
     assert "my.toml:1 [extends]: must be the path or the name of another spec" in problem
-
-
-def test_a_problem_in_an_extended_file_is_reported_there(catalog, spec_file):
-    below = spec_file("\n[model]\nwidht = 3\n", "below.toml")
-    problem = the_problem_of(catalog, spec_file('extends = "below.toml"\n'))
-    assert problem.startswith(f"{below}:3 [model.widht]")
 
 
 def test_naming_another_component_drops_the_old_parameters(catalog, spec_file):
@@ -113,10 +100,6 @@ def test_any_value_can_be_set(catalog, text, value):
 def test_a_part_can_be_set_by_name(catalog):
     assert read_spec(catalog, sets=["model.cell=lstm"]) == read_spec(catalog, parts={"cell": "lstm"})
     assert read_spec(catalog, sets=["task.max_tokens=30"]).task.params["max_tokens"] == 30
-
-
-def test_the_last_set_counts(catalog):
-    assert read_spec(catalog, sets=["seed=1", "seed=2"]).seed == 2
 
 
 @pytest.mark.parametrize("text", ["model.width", "=3", "model..width=3", ".=1"])

@@ -3,7 +3,6 @@
 import os
 from functools import partial
 
-import attrs
 import pytest
 import torch
 
@@ -214,12 +213,6 @@ def test_a_part_of_the_command_line_is_named_as_it_was_given(catalog):
     assert "Installed: adhoc," in problem
 
 
-def test_training_lasts_ten_epochs_of_batches_of_128_unless_told_otherwise(catalog):
-    training = read_spec(catalog).training
-    assert (training.epochs, training.steps, training.batch) == (10, 0, 128)
-    assert (training.accelerator, training.devices, training.precision) == ("auto", 1, "32")
-
-
 def test_training_must_have_some_limit(catalog):
     (problem,) = problems_of(catalog, sets=["training.epochs=0"])
     assert "epochs and steps cannot both be without a limit; training would never end" in problem
@@ -233,19 +226,6 @@ def test_tokens_begin_at_random_unless_an_embedding_is_named(catalog):
     assert "must name one embedding" in the_problem_of(catalog, sets=["model.embedding=5"])
 
 
-def test_a_preset_that_leaves_a_slot_empty_is_told_so(catalog):
-    bare = attrs.evolve(
-        catalog, presets={**catalog.presets, "bare": (Preset("bare", {"cell": "gated"}), None)}
-    )
-    with pytest.raises(SpecError, match="no encoder is named, neither here nor by the preset"):
-        read_spec(bare, preset="bare")
-
-
-def test_what_crvnn_fills_in_cannot_be_set(catalog):
-    with pytest.raises(SpecError, match="cell 'gated' is always given the model's width"):
-        read_spec(catalog, sets=["model.cell.width=3"])
-
-
 def test_a_wrong_preset_does_not_hide_the_other_problems(catalog, spec_file):
     path = spec_file('preset = "papr"\n[model]\nwidth = "x"\n')
     with pytest.raises(SpecError) as caught:
@@ -254,15 +234,6 @@ def test_a_wrong_preset_does_not_hide_the_other_problems(catalog, spec_file):
     assert "my.toml:1 [preset]: no preset is called 'papr'. Did you mean 'paper'?" in text
     assert "my.toml:3 [model.width]: must be an integer" in text
     assert "--set oops: write it as key=value" in text
-
-
-def test_a_refused_value_is_shown_with_its_own_line(catalog, spec_file):
-    path = spec_file(
-        '[model.cell]\nname = "gated"\n\nhidden = -1\n[training.optimizer]\nlearning_rate = -1.0\n'
-    )
-    hidden, rate = problems_of(catalog, path)
-    assert "my.toml:4 [model.cell.hidden]: must be at least 0, not -1\n  4 | hidden = -1" in hidden
-    assert "my.toml:6 [training.optimizer.learning_rate]: must be above 0, not -1.0" in rate
 
 
 def test_a_default_that_cannot_be_written_is_the_plug_ins_fault():

@@ -119,7 +119,9 @@ def test_pinned_neighbours_stay_through_the_steps_and_in_the_picture(page, explo
 
 
 def test_tokens_can_be_navigated_with_the_keyboard(page):
-    page.select_option("#run-A", "listops-self-training")  # its tree is not the gold tree, which can be asked for
+    page.select_option(
+        "#run-A", "listops-self-training"
+    )  # its tree is not the gold tree, which can be asked for
     type_in(page, TEXT)
     press(page, "Home")
     assert page.locator(".spot[tabindex='0']").count() == 1

@@ -86,9 +86,6 @@ _WHOLE = re.compile(
 )  # in the treebank, 'must-see' is one word
 
 
-_LONGEST_SENTENCE = 1000  # words; a tree of n words can have phrases of n * n words together
-
-
 class Sst(FileTask):
     """Sentences of film reviews from the labelled trees; the base class of ``Sst2`` and ``Sst5``."""
 
@@ -156,12 +153,6 @@ class Sst(FileTask):
                     tree = read_tree(line)
                 except ValueError as error:
                     yield Row(path, number, fault=str(error))
-                    continue
-                if not whole and len(tree.words) > _LONGEST_SENTENCE:
-                    what = (
-                        f"the sentence has {len(tree.words):,} words; phrases are taken from those of at most"
-                    )
-                    yield Row(path, number, fault=f"{what} {_LONGEST_SENTENCE:,}")
                     continue
                 if whole:
                     self._lines.setdefault(tree.words, line)

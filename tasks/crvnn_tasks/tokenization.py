@@ -32,14 +32,12 @@ def words(text: str, lower: bool = True) -> tuple[str, ...]:
     """
     text = text.lower() if lower else text
     if not text.isascii():
-        text = _mark_runs().sub(lambda run: run[0][:_MOST_MARKS], text)
         text = unicodedata.normalize("NFC", text).replace("\u2019", "'").replace(_SOFT_HYPHEN, "")
     found = _pattern(text.isascii()).findall(text)
     return interned(part for word in found for part in (_parts(word) if "'" in word else (word,)))
 
 
 _SOFT_HYPHEN = "\u00ad"
-_MOST_MARKS = 30  # on a letter, as in Unicode's stream-safe format; normalising takes quadratic time for more
 _JOINERS = "\u200c\u200d"
 _ENDINGS = ("n't", "'s", "'m", "'d", "'re", "'ve", "'ll")
 
@@ -61,11 +59,6 @@ def _marks() -> str:
     """Combining marks (vowel signs, accents), which do not match ``\\w``."""
     codes = (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0))
     return "".join(chr(code) for code in codes if unicodedata.category(chr(code)).startswith("M"))
-
-
-@cache
-def _mark_runs() -> re.Pattern[str]:
-    return re.compile(rf"[{_marks()}]{{{_MOST_MARKS + 1},}}")
 
 
 @cache

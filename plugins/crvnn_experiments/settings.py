@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import attrs
 from attrs import field, frozen
 
-from crvnn_core.annotations import Range
+from crvnn_core.annotations import Count, CountOrZero, Range
 from crvnn_core.errors import Origin, Path_, Problem, SpecError, nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec import RunSpec, spec_dict
-from crvnn_core.spec.layers import Layer, overrides
+from crvnn_core.spec.layers import Layer, Layered, overrides
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.spec.schema import one_of
 from crvnn_core.spec.values import check_value
 from crvnn_experiments.space import (
     Choice,
     Dimension,
-    Settings,
     all_dimensions,
     combined,
-    nested,
+    layer,
     read_dimension,
+    samples,
 )
 
-_KINDS = {"int": int, "str": str}
 _FORMS = 'a list of values, a table with "low" and "high", or "all" for every installed component'
 
 
@@ -36,22 +34,22 @@ class Sweep:
 
     #: How settings are chosen: ``grid`` (every combination), ``tpe`` (near the best so far) or ``random``. By default
     #: ``grid`` if no number of trials is given, otherwise ``tpe``.
-    sampler: str = field(default="", validator=one_of("", "grid", "tpe", "random"))
+    sampler: Literal["", "grid", "tpe", "random"] = ""
     #: How many combinations are tried; a grid has as many as there are.
-    trials: int = field(default=0, validator=Range(ge=0))
+    trials: CountOrZero = 0
     #: Runs of each trial, from the spec's seed upwards; their mean counts.
-    seeds: int = field(default=1, validator=Range(ge=1))
+    seeds: Count = 1
     #: What is searched for on the development split: the highest ``accuracy`` or the lowest ``loss``.
-    metric: str = field(default="accuracy", validator=one_of("accuracy", "loss"))
+    metric: Literal["accuracy", "loss"] = "accuracy"
     #: Which trials are ended early: ``none``; those below the ``median`` of the others at the same step; or all but the
     #: best third of those that came so far, at steps that triple (successive ``halving``).
-    pruner: str = field(default="none", validator=one_of("none", "median", "halving"))
+    pruner: Literal["none", "median", "halving"] = "none"
     #: Seed of the sampler.
-    seed: int = field(default=0, validator=Range(ge=0, le=2**31 - 1))
+    seed: Annotated[int, Range(ge=0, le=2**31 - 1)] = 0
     #: How often a trial is continued whose process was killed.
-    retries: int = field(default=3, validator=Range(ge=0))
+    retries: CountOrZero = 3
     #: The settings that are searched, as they stand in the spec.
-    space: Mapping[str, Any] = field(factory=dict)
+    space: dict[str, Any] = field(factory=dict)
     dimensions: tuple[Dimension, ...] = field(default=(), eq=False, repr=False)
 
     @property
@@ -61,7 +59,11 @@ class Sweep:
 
     def plain(self) -> dict[str, Any]:
         """The table, complete, for TOML and JSON."""
-        return {a.name: getattr(self, a.name) for a in attrs.fields(Sweep) if a.name != "dimensions"}
+        return {name: getattr(self, name) for name in _FIELDS}
+
+
+attrs.resolve_types(Sweep)  # values are checked against the types of fields
+_FIELDS = {each.name: each.type for each in attrs.fields(Sweep) if each.name != "dimensions"}
 
 
 def read_sweep(
@@ -75,13 +77,28 @@ def read_sweep(
     """
     options, problems = overrides(sets)
     layers = [*layers, *((data, {}, origin) for data, origin in options)]
-    values, space = _written(layers, problems)
-    found = {key: _value(key, value, origin, problems) for key, (value, origin) in values.items()}
-    dimensions = [
-        dimension
-        for at, (raw, origin) in space.items()
-        if (dimension := read_dimension(at, raw, origin, catalog, problems)) is not None
-    ]
+    values: dict[str, Any] = {}
+    space: dict[Path_, tuple[Any, Origin]] = {}
+    places: dict[str, Origin] = {}  # of the values
+    for data, origins, place in layers:
+        origin_of = Layered(origins={(): place, **origins}).origin
+        table = data.get("sweep", {})
+        for key, value in table.items() if isinstance(table, Mapping) else [("", table)]:
+            places[key] = origin_of(("sweep", key))
+            try:
+                values[key] = _checked(key, value)
+            except ValueError as error:
+                problems.append(places[key].problem(("sweep", *filter(None, [key])), str(error)))
+        if "space" in values:
+            space |= {
+                at: (raw, origin_of(("sweep", "space", *at))) for at, raw in _leaves(values.pop("space"))
+            }
+    dimensions: list[Dimension] = []
+    for at, (raw, origin) in space.items():
+        try:
+            dimensions.append(read_dimension(at, raw, origin, catalog))
+        except SpecError as error:
+            problems += error.problems
     place = next((place for _, _, place in reversed(layers) if not place.is_option), Origin("spec"))
     if not space:
         what = "there is nothing to search: the spec has no table [sweep.space]"
@@ -93,34 +110,21 @@ def read_sweep(
         problems += _misfits(catalog, base, dimensions)
     if problems:
         raise SpecError(problems)
-    sweep = Sweep(
-        **found,
-        space={".".join(at): _stored(raw, dimensions, at) for at, (raw, _) in space.items()},
-        dimensions=tuple(dimensions),
-    )
-    return _completed(sweep, values, place)
+    written = {  # "all" as the components that are installed now, so that the study stays the same
+        ".".join(each.path): each.values() if space[each.path][0] == "all" else space[each.path][0]
+        for each in dimensions
+    }
+    sweep = Sweep(**values, space=written, dimensions=tuple(dimensions))
+    return _completed(sweep, places.get("sampler", places.get("trials", place)))
 
 
-def _written(
-    layers: Sequence[Layer], problems: list[Problem]
-) -> tuple[dict[str, tuple[Any, Origin]], dict[Path_, tuple[Any, Origin]]]:
-    """The keys of ``[sweep]`` and the searched settings, each with the topmost value and where that was written."""
-    values: dict[str, tuple[Any, Origin]] = {}
-    space: dict[Path_, tuple[Any, Origin]] = {}
-    for data, origins, place in layers:
-        table = data.get("sweep", {})
-        here = origins.get(("sweep",), place)
-        if not isinstance(table, Mapping):
-            problems.append(here.problem(("sweep",), f"must be a table, not {table!r}"))
-            continue
-        for key, value in table.items():
-            origin = origins.get(("sweep", key), here)
-            if key != "space" or not isinstance(value, Mapping):
-                values[key] = (value, origin)
-                continue
-            for at, raw in _leaves(value):
-                space[at] = (raw, _nearest(origins, ("sweep", "space", *at), origin))
-    return values, space
+def _checked(key: str, value: Any) -> Any:
+    """A value of the table; ``ValueError`` says what is wrong with it."""
+    if not key or (key == "space" and not isinstance(value, Mapping)):
+        raise ValueError(f"must be a table, not {value!r}")
+    if key not in _FIELDS:
+        raise ValueError(f"[sweep] has no '{key}'.{nearest(key, _FIELDS)} It has {', '.join(_FIELDS)}.")
+    return value if key == "space" else check_value(value, _FIELDS[key])
 
 
 def _leaves(table: Mapping[str, Any], at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
@@ -131,30 +135,6 @@ def _leaves(table: Mapping[str, Any], at: Path_ = ()) -> Iterator[tuple[Path_, A
             yield from _leaves(value, path)
         else:
             yield path, value
-
-
-def _nearest(origins: Mapping[Path_, Origin], path: Path_, default: Origin) -> Origin:
-    return next((origins[path[:end]] for end in range(len(path), 1, -1) if path[:end] in origins), default)
-
-
-def _value(key: str, value: Any, origin: Origin, problems: list[Problem]) -> Any:
-    fields = {a.name: a for a in attrs.fields(Sweep) if a.name != "dimensions"}
-    path = ("sweep", key)
-    if key not in fields:
-        advice = f"It has {', '.join(fields)}."
-        problems.append(origin.problem(path, f"[sweep] has no '{key}'.{nearest(key, fields)}", advice))
-        return None
-    if key == "space":
-        problems.append(origin.problem(path, f"must be a table, not {value!r}"))
-        return None
-    try:
-        value = check_value(value, _KINDS[str(fields[key].type)])
-        validator = fields[key].validator
-        if validator is not None:
-            validator(None, fields[key], value)
-    except ValueError as error:
-        problems.append(origin.problem(path, str(error)))
-    return value
 
 
 def _overlaps(dimensions: Sequence[Dimension]) -> Iterator[Problem]:
@@ -171,12 +151,17 @@ def _overlaps(dimensions: Sequence[Dimension]) -> Iterator[Problem]:
 
 
 def _misfits(catalog: Catalog, base: RunSpec, dimensions: Sequence[Dimension]) -> list[Problem]:
-    """What is wrong with a spec that has one of the values; each value is tried alone."""
+    """What is wrong with a spec that has one of the values; each is tried alone, with an encoder that it affects."""
     problems: list[Problem] = []
     below: Layer = (spec_dict(base), {}, Origin("spec"))
     for dimension in dimensions:
-        for settings in dimension.samples():
-            tables = nested([*_encoder_with(dimension.path, dimensions), *settings])
+        encoder = {}
+        for choice in dimensions:
+            if isinstance(choice, Choice):
+                takers = [each.label for each in choice.options if dimension.path not in each.without]
+                encoder |= {choice.name: takers[0]} if 0 < len(takers) < len(choice.options) else {}
+        for params in samples(dimension):
+            tables = layer(dimensions, {**encoder, **params})
             try:
                 resolve(catalog, [below, (tables, {}, attrs.evolve(dimension.origin, every_stage=True))])
             except SpecError as error:
@@ -184,38 +169,23 @@ def _misfits(catalog: Catalog, base: RunSpec, dimensions: Sequence[Dimension]) -
     return problems
 
 
-def _encoder_with(path: Path_, dimensions: Sequence[Dimension]) -> Settings:
-    """An encoder among those that are searched with which a setting has an effect; nothing if any will do."""
-    for choice in (dimension for dimension in dimensions if isinstance(dimension, Choice)):
-        takers = [option for option in choice.options if path not in option.without]
-        if len(takers) < len(choice.options):
-            return [(choice.path, option.value) for option in takers[:1]]
-    return []
+def _completed(sweep: Sweep, origin: Origin) -> Sweep:
+    """With the sampler and the number of trials; an error if they do not fit the space.
 
-
-def _stored(raw: Any, dimensions: Sequence[Dimension], at: Path_) -> Any:
-    """As it was written; ``all`` as the components that are installed now, so that the study stays the same."""
-    dimension = next(dimension for dimension in dimensions if dimension.path == at)
-    return dimension.values() if raw == "all" else raw
-
-
-def _completed(sweep: Sweep, values: Mapping[str, tuple[Any, Origin]], place: Origin) -> Sweep:
-    """With the sampler and the number of trials; an error if they do not fit the space."""
-    origin = values.get("sampler", values.get("trials", (None, place)))[1]
+    :param origin: of the sampler or the number of trials.
+    """
     sampler = sweep.sampler or ("tpe" if sweep.trials else "grid")
     if sampler != "grid":
         if not sweep.trials:
             what = f"the sampler '{sampler}' needs a number of trials"
-            raise SpecError(
-                [origin.problem(("sweep", "trials"), what, "Write trials = 50, or use --trials 50.")]
-            )
+            advice = "Write trials = 50, or use --trials 50."
+            raise SpecError([origin.problem(("sweep", "trials"), what, advice)])
         return attrs.evolve(sweep, sampler=sampler)
-    endless = [d for d in all_dimensions(sweep.dimensions) if d.values() is None]
+    endless = [each for each in all_dimensions(sweep.dimensions) if each.values() is None]
     if endless:
+        what = "a grid needs a finite number of values"
         advice = 'Give it a "step" or a list of values, or a number of trials: --trials 50.'
-        raise SpecError(
-            [d.origin.problem(d.path, "a grid needs a finite number of values", advice) for d in endless]
-        )
+        raise SpecError([each.origin.problem(each.path, what, advice) for each in endless])
     count = sum(1 for _ in combined(sweep.dimensions))
     if sweep.trials not in (0, count):
         what = f"the grid has {count} combinations; it takes no other number of trials than that"

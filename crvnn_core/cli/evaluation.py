@@ -11,7 +11,6 @@ import click
 from crvnn_core.cli.names import RUN
 from crvnn_core.cli.predict import (
     data_option,
-    expect_one_source,
     hard_option,
     source_examples,
     split_option,
@@ -82,7 +81,6 @@ def eval_command(
     from crvnn_core.inference.trained import load_seeds
     from crvnn_core.runs.results import check_suffix, write_tables
 
-    expect_one_source(data, split)
     if out is not None:
         check_suffix(out)
     models = load_seeds(run, session.catalog, sets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,7 @@ from crvnn_core.trees.formats import FORMAT_BY_SUFFIX, FORMATS, ONE_LINE
 from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
-    from crvnn_core.inference.parsing import Parse
-    from crvnn_core.inference.predictions import Prediction
+    from crvnn_core.inference.prediction_files import Answer
     from crvnn_core.inference.trained import Trained
     from crvnn_core.interfaces import Example, InputRow
     from crvnn_core.trees.extraction import Extraction
@@ -58,16 +57,12 @@ data_option = click.option(
 split_option = click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
 
 
-def expect_one_source(data: Path | None, split: str | None) -> None:
-    """A usage error if both ``--data`` and ``--split`` are given."""
-    if data is not None and split is not None:
-        raise click.UsageError("give --data or --split, not both.")
-
-
 def source_examples(
     trained: Trained, data: Path | None, split: str | None, seed: int = 0
 ) -> tuple[str, list[Example]]:
-    """The examples of ``--data`` or ``--split``, and what they are called."""
+    """The examples of ``--data`` or ``--split``, and what they are called; a usage error if both are given."""
+    if data is not None and split is not None:
+        raise click.UsageError("give --data or --split, not both.")
     if data is not None:
         return str(data), trained.examples(path=data)
     name = split or trained.task.splits[-1]
@@ -156,47 +151,60 @@ def predict_command(
     """
     from attrs import evolve
 
-    from crvnn_core.inference.prediction_files import record, write_predictions
-    from crvnn_core.inference.texts import as_text
-    from crvnn_core.interfaces import Example
+    from crvnn_core.errors import CrvnnError, InputError
+    from crvnn_core.inference.prediction_files import answer, write_predictions
 
-    texts, file = expect_texts(texts, file, lines=lines, skip=skip)
+    if texts == ("-",) and file is None:
+        texts, file = (), Path("-")
+    if bool(texts) == (file is not None):
+        raise click.UsageError("give texts, or a file of them with --file ('-' for standard input).")
+    if file is None and (lines or skip):
+        option = "--lines" if lines else "--skip-bad-rows"
+        raise click.UsageError(f"{option} is about a file: --file names it.")
     if as_json and (form is not None or out is not None):
         raise click.UsageError("--json prints everything; it goes with neither --format nor --out.")
     if form is None and out is not None and out.suffix.lower() not in PREDICTED:
         form = _form_of(out)
     trained = evolve(session.load(run, sets), extraction=extraction)
-    rows = read_inputs(texts, file, trained, lines=lines, skip=skip)
-    parses: list[Parse] = []
+    rows = _read_file(file, trained, lines, skip) if file is not None else _read_texts(texts, trained)
+    asked = trees or form is not None
     with counting(len(rows), "predicting") as done:
-        if trees or form is not None:
-            parses = _parse(run, trained, rows, hard, done)
-            predictions = [each.prediction for each in parses]
-        else:
-            answers = trained.predict([Example(row.sequences, 0) for row in rows], done, hard=hard)
-            predictions = [
-                evolve(answer, text=as_text(row.texts)) for answer, row in zip(answers, rows, strict=True)
-            ]
+        try:
+            answers = answer(trained, rows, done, hard=hard, trees=asked)
+        except InputError:  # about a text, not about the run
+            raise
+        except CrvnnError as error:
+            raise CrvnnError(f"{run}: {error}") from None
     if as_json:
-        found = [record(row, answer) for row, answer in zip(rows, predictions, strict=True)]
-        detailed = [each.plain() for each in parses] or [{}] * len(found)
-        print_json([each | more for each, more in zip(found, detailed, strict=True)])
+        print_json([each.plain() | (each.plain_trees() if asked else {}) for each in answers])
         return
-    places = _place_names(rows, file)
-    _tell(places, [_unknown(answer) for answer in predictions], "have tokens unknown to the model")
-    verdicts = [
-        each.agreements if form is None else each.verdict for each in parses
-    ]  # trees alone have no labels
-    _tell(places, verdicts, "have a gold label or tree")
-    _tell(places, [each.conflicts for each in parses], "have conflicts")
+    places = [
+        f"{_name(file)}:{row.line}" if file is not None and row.line else f"text {number}"
+        for number, row in enumerate(rows, 1)
+    ]
+    unknown = [first_names(list(map(repr, each.prediction.unknown))) for each in answers]
+    _tell(
+        places,
+        [names and f"unknown to the model: {names}" for names in unknown],
+        "have tokens unknown to the model",
+    )
+    if asked:
+        # Trees alone have no labels.
+        labels = [
+            f"label {each.prediction.label}, {each.verdict}. " if form and each.verdict else ""
+            for each in answers
+        ]
+        judged = [f"{label}{each.agreements}".rstrip() for label, each in zip(labels, answers, strict=True)]
+        _tell(places, judged, "have a gold label or tree")
+        _tell(places, [each.conflicts for each in answers], "have conflicts")
     if form is not None:
-        _write_trees(parses, form, out)
+        _write_trees([tree for each in answers for tree in each.written(form)], form, out)
     elif out is not None:
-        write_predictions(out, rows, predictions, trees=trees)
+        write_predictions(out, answers, trees=trees)
         click.echo(f"wrote {len(rows):,} prediction{'s' * (len(rows) != 1)}: {out}", err=True)
     else:
-        for number, row in enumerate(rows):
-            _show(predictions[number], row.gold, parses[number] if parses else None)
+        for each in answers:
+            _show(each, trees)
 
 
 def _form_of(out: Path) -> str:
@@ -212,102 +220,59 @@ def _form_of(out: Path) -> str:
     return FORMAT_BY_SUFFIX[out.suffix.lower()]
 
 
-def _parse(
-    run: str, trained: Trained, rows: Sequence[InputRow], hard: bool, done: Callable[[int], None]
-) -> list[Parse]:
-    """The predictions of rows with their trees; an error of the model's names the run."""
-    from attrs import evolve
-
-    from crvnn_core.errors import CrvnnError, InputError
-    from crvnn_core.inference.parsing import parse
-    from crvnn_core.inference.texts import as_text
-    from crvnn_core.interfaces import Example
-
-    try:
-        found = parse(trained, [Example(row.sequences, 0) for row in rows], hard=hard, done=done)
-    except InputError:  # about a text, not about the run
-        raise
-    except CrvnnError as error:
-        raise CrvnnError(f"{run}: {error}") from None
-    return [
-        evolve(
-            each,
-            text=as_text(row.texts),
-            gold=row.gold,
-            prediction=evolve(each.prediction, text=as_text(row.texts)),
-        )
-        for row, each in zip(rows, found, strict=True)
-    ]
-
-
-def _write_trees(parses: Sequence[Parse], form: str, out: Path | None) -> None:
+def _write_trees(trees: Sequence[str], form: str, out: Path | None) -> None:
     """Trees alone, printed or written to files."""
-    from crvnn_core.inference.parsing import write_parses
+    from crvnn_core.inference.prediction_files import write_trees
 
-    trees = [tree for each in parses for tree in each.written(form)]
     if out is None:
         click.echo(("\n" if form in ONE_LINE else "\n\n").join(trees))
         return
-    first, *others = write_parses(parses, out, form)
+    first, *others = write_trees(trees, out, form)
     named = f"{first} ... {others[-1].name}" if others else str(first)
     click.echo(f"wrote {len(trees)} tree{'s' * (len(trees) > 1)}: {named}", err=True)
 
 
-def expect_texts(
-    texts: tuple[str, ...], file: Path | None, *, lines: bool, skip: bool
-) -> tuple[tuple[str, ...], Path | None]:
-    """The texts, or the file of them, which ``-`` in place of a text names as well; a usage error without either."""
-    if texts == ("-",) and file is None:
-        texts, file = (), Path("-")
-    if bool(texts) == (file is not None):
-        raise click.UsageError("give texts, or a file of them with --file ('-' for standard input).")
-    if file is None and (lines or skip):
-        raise click.UsageError(
-            f"{'--lines' if lines else '--skip-bad-rows'} is about a file: --file names it."
-        )
-    return texts, file
-
-
-def read_inputs(
-    texts: Sequence[str], file: Path | None, trained: Trained, *, lines: bool, skip: bool
-) -> list[InputRow]:
-    """The texts of the command line, two by two for a task on pairs, or the rows of a file; with true labels."""
-    from crvnn_core.inference.prediction_files import well_formed, with_gold_labels
+def _read_texts(texts: Sequence[str], trained: Trained) -> list[InputRow]:
+    """The texts of the command line, two by two for a task on pairs."""
     from crvnn_core.inference.texts import pair_texts
     from crvnn_core.interfaces import InputRow
 
-    if file is not None:
-        rows, left_out = well_formed(_read(file, trained, lines), _name(file), skip=skip)
-        if left_out:
-            click.echo(f"crvnn: {left_out}", err=True)
-        return with_gold_labels(rows, trained.task)
-    examples = pair_texts(texts, trained.task)
-    rows = [
-        InputRow(
-            texts=(text,) if isinstance(text, str) else text,
-            sequences=trained.example(text, number).sequences,
-        )
-        for number, text in enumerate(examples)
-    ]
-    return with_gold_labels(rows, trained.task)
+    rows = []
+    for number, text in enumerate(pair_texts(texts, trained.task)):
+        sequences = trained.example(text, number).sequences
+        label = trained.gold_label(sequences) or ""
+        rows.append(InputRow(0, (text,) if isinstance(text, str) else text, sequences, label))
+    return rows
 
 
-def _read(file: Path, trained: Trained, lines: bool) -> list[InputRow]:
-    """The rows of a file: as the task reads it, or line by line."""
+def _read_file(file: Path, trained: Trained, lines: bool, skip: bool) -> list[InputRow]:
+    """The rows of a file, with their true labels: those of the file, else what the task computes, if it can."""
+    from attrs import evolve
+
+    from crvnn_core.inference.prediction_files import well_formed
+
+    rows, left_out = well_formed(_rows(file, trained, lines), _name(file), skip=skip)
+    if left_out:
+        click.echo(f"crvnn: {left_out}", err=True)
+    return [row if row.gold else evolve(row, gold=trained.gold_label(row.sequences) or "") for row in rows]
+
+
+def _rows(file: Path, trained: Trained, lines: bool) -> list[InputRow]:
+    """The rows of a file, malformed ones too: as the task reads it, or line by line."""
     from crvnn_core.errors import InputError
     from crvnn_core.files import open_text
-    from crvnn_core.inference.prediction_files import read_file, read_lines
+    from crvnn_core.inference.prediction_files import read_lines
 
     if str(file) == "-":
         with click.open_file("-", encoding="utf-8-sig") as stdin:
             return read_lines(stdin, trained.task, _name(file))
     if not lines:
         try:
-            rows = read_file(file, trained.task)
+            rows = trained.task.inputs(file)
+            if rows is not None:
+                return list(rows)
         except InputError as error:
             raise InputError(f"{error}\n  --lines reads the file line by line.") from None
-        if rows is not None:
-            return rows
         if file.suffix.lower() in _TABLES:
             click.echo(
                 f"crvnn: {file}: read line by line, since the task '{trained.spec.task.name}' does not read such files",
@@ -321,39 +286,23 @@ def _name(file: Path) -> str:
     return "<stdin>" if str(file) == "-" else str(file)
 
 
-def _place_names(rows: Sequence[InputRow], file: Path | None) -> list[str]:
-    """What messages call each row: its line of the file, or its number."""
-    return [
-        f"{_name(file)}:{row.line}" if file is not None and row.line else f"text {number}"
-        for number, row in enumerate(rows, 1)
-    ]
-
-
 def _tell(places: Sequence[str], messages: Sequence[str], what: str) -> None:
     """Say on standard error what there is to say of rows, of ten at most, and of how many."""
-    known = [(place, each) for place, each in zip(places, messages, strict=False) if each]
+    known = [(place, each) for place, each in zip(places, messages, strict=True) if each]
     for place, each in known[:_MOST_NAMED]:
         click.echo(f"crvnn: {place}: {visible(each, spaces=True)}", err=True)
     if len(known) > _MOST_NAMED:
         click.echo(f"crvnn: {len(known):,} of {len(places):,} texts {what}; --json has them all", err=True)
 
 
-def _unknown(answer: Prediction) -> str:
-    return f"unknown to the model: {first_names(list(map(repr, answer.unknown)))}" if answer.unknown else ""
-
-
-def _show(answer: Prediction, gold: str, parse: Parse | None) -> None:
-    """A line about a text: its label, its probability, whether it is correct; and its tree, if asked for."""
-    from crvnn_core.inference.texts import verdict
-
-    texts = (answer.text,) if isinstance(answer.text, str) else answer.text
-    text = "  |  ".join(visible(each, spaces=True) for each in texts)
-    label, gold = visible(answer.label, spaces=True), gold and visible(gold, spaces=True)
-    judged = f"\t{verdict(label, gold)}" if gold else ""
-    click.echo(f"{label}\t{answer.probabilities[answer.label]:.1%}\t{text}{judged}")
-    if parse is not None:
-        for tree in parse.written("terminal" if _on_terminal() else "brackets"):
-            click.echo(tree if _on_terminal() else f"\t{tree}")
+def _show(answer: Answer, trees: bool) -> None:
+    """A line about a text: its label, its probability, whether it is correct; and its trees, if asked for."""
+    found = answer.prediction
+    text = "  |  ".join(visible(each, spaces=True) for each in answer.row.texts)
+    judged = f"\t{visible(answer.verdict, spaces=True)}" if answer.verdict else ""
+    click.echo(f"{visible(found.label, spaces=True)}\t{found.probabilities[found.label]:.1%}\t{text}{judged}")
+    for tree in answer.written("terminal" if _on_terminal() else "brackets") if trees else ():
+        click.echo(tree if _on_terminal() else f"\t{tree}")
 
 
 def _on_terminal() -> bool:

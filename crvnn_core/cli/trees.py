@@ -11,7 +11,6 @@ import click
 from crvnn_core.cli.names import RUN
 from crvnn_core.cli.predict import (
     data_option,
-    expect_one_source,
     extraction_option,
     source_examples,
     split_option,
@@ -88,7 +87,6 @@ def trees_command(
     from crvnn_core.inference.trained import load_seeds
     from crvnn_core.inference.tree_scores import score_trees, seed_spreads
 
-    expect_one_source(data, split)
     if len(set(runs)) < len(runs):
         raise click.UsageError("the same run is there twice.")
     groups = {run: load_seeds(run, session.catalog, sets) for run in runs}

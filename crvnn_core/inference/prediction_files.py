@@ -1,31 +1,150 @@
-"""Files of texts to predict, and the CSV or JSON Lines file that predictions are written to."""
+"""What ``crvnn predict`` reads and writes: rows of texts, and a model's answers to them in files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from crvnn_core.display.tables import write_csv
 from crvnn_core.errors import InputError
-from crvnn_core.files import replacing
+from crvnn_core.files import replacing, write_atomically
+from crvnn_core.inference.parsing import agreement, read_gold
 from crvnn_core.inference.predictions import Prediction
-from crvnn_core.inference.texts import gold_label
-from crvnn_core.interfaces import InputRow, Task
+from crvnn_core.inference.texts import as_text
+from crvnn_core.inference.trained import Trained
+from crvnn_core.interfaces import Example, InputRow, Task
+from crvnn_core.trees import Tree
+from crvnn_core.trees.extraction import describe_conflicts
+from crvnn_core.trees.formats import ONE_LINE
 
-#: Suffixes of files that predictions are written to.
-SUFFIXES = (".csv", ".jsonl")
+#: The most tokens of a text whose tree is shown: longer trees take minutes and cannot be read.
+MOST_TOKENS = 5000
 _SHOWN = 10  # malformed rows that are named
 _OPTIONAL = ("line", "gold")  # left out where unknown
 
 
-def read_file(path: Path, task: Task) -> list[InputRow] | None:
-    """The rows of a file of the form that a task reads, the malformed ones too; ``None`` if it has another form."""
-    found = task.inputs(path)
-    return None if found is None else list(found)
+@frozen
+class Answer:
+    """A row, and what a model says about it."""
+
+    row: InputRow
+    prediction: Prediction
+    #: How each tree agrees with the gold tree, in words, empty where there is none; nothing if no trees were asked for.
+    agreement: tuple[str, ...] = ()
+
+    @property
+    def trees(self) -> list[tuple[Tree, frozenset[int]]]:
+        """Each tree, with the positions of the tokens that the model does not know."""
+        return [
+            (tree, frozenset(i for i, token in enumerate(tree.tokens) if token in self.prediction.unknown))
+            for tree in self.prediction.trees
+            if tree is not None
+        ]
+
+    @property
+    def verdict(self) -> str:
+        """Whether the label is the true one; empty if that is not known."""
+        if not self.row.gold:
+            return ""
+        right = self.prediction.label == self.row.gold
+        return "correct" if right else f"wrong, true label {self.row.gold}"
+
+    @property
+    def agreements(self) -> str:
+        """How the trees agree with the gold ones, in a line; empty where there are none."""
+        numbered = len(self.agreement) > 1
+        texts = (
+            (f"Tree {i}: " if numbered else "") + text for i, text in enumerate(self.agreement, 1) if text
+        )
+        return " ".join(texts)
+
+    @property
+    def conflicts(self) -> str:
+        """The conflicts of the trees in words; empty if there are none."""
+        return " ".join(filter(None, (describe_conflicts(tree) for tree, _ in self.trees)))
+
+    def written(self, form: str) -> list[str]:
+        """Each tree in one of the ``FORMATS``."""
+        return [tree.to(form, unknown=unknown).rstrip("\n") for tree, unknown in self.trees]
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON: the row's line and other columns, the prediction, and the true label, if it is known.
+
+        A column of the row that has the name of one of these gets the prefix ``input_``.
+        """
+        correct = self.prediction.label == self.row.gold
+        judged = {"gold": self.row.gold, "correct": correct} if self.row.gold else {}
+        own = {"line": self.row.line, **judged, **self.prediction.plain()}
+        return {
+            name: value for name, value in self._with_columns(own).items() if value or name not in _OPTIONAL
+        }
+
+    def plain_trees(self) -> dict[str, Any]:
+        """For JSON: the trees in detail."""
+        trees = [
+            {
+                "brackets": str(tree),
+                **tree.plain(),
+                "unknown": sorted(unknown),
+                "conflicts": describe_conflicts(tree),
+            }
+            for tree, unknown in self.trees
+        ]
+        return {"trees": trees, **({"agreement": list(self.agreement)} if any(self.agreement) else {})}
+
+    def table_row(self, trees: bool) -> dict[str, Any]:
+        """A row of a CSV file: the probability of each class has a column of its own."""
+        own = {
+            "line": self.row.line,
+            **_numbered("text", self.row.texts),
+            "gold": self.row.gold,
+            "label": self.prediction.label,
+            **{f"p_{name}": f"{value:.6f}" for name, value in self.prediction.probabilities.items()},
+            "unknown": " ".join(self.prediction.unknown),
+            **(_numbered("tree", [str(tree or "") for tree in self.prediction.trees]) if trees else {}),
+        }
+        return {
+            name: value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+            for name, value in self._with_columns(own).items()
+        }
+
+    def _with_columns(self, own: dict[str, Any]) -> dict[str, Any]:
+        columns = self.row.columns.items()
+        others = {f"input_{name}" if name in own else name: value for name, value in columns}
+        return {"line": own["line"], **others, **own}
+
+
+def _numbered(name: str, values: Sequence[str]) -> dict[str, str]:
+    return {name if len(values) == 1 else f"{name}_{i}": value for i, value in enumerate(values, 1)}
+
+
+def answer(
+    trained: Trained, rows: Sequence[InputRow], done: Callable[[int], None], *, hard: bool, trees: bool
+) -> list[Answer]:
+    """A model's answers to rows, in their order.
+
+    :param trees: compare the trees with the gold ones; an error if there are none, or if they would be very large.
+    """
+    for number, row in enumerate(rows, 1):
+        longest = max(map(len, row.sequences))
+        if trees and longest > MOST_TOKENS:
+            raise InputError(f"text {number} has {longest:,} tokens; up to {MOST_TOKENS:,} can be parsed")
+    examples = [Example(row.sequences, 0) for row in rows]
+    found = []
+    for row, example, prediction in zip(
+        rows, examples, trained.predict(examples, done, hard=hard), strict=True
+    ):
+        agreements: tuple[str, ...] = ()
+        if trees:
+            gold = read_gold(trained, example).sentences
+            pairs = zip(trained.whole_trees(prediction), gold, strict=True)
+            agreements = tuple(agreement(*pair) for pair in pairs)
+        found.append(Answer(row, evolve(prediction, text=as_text(row.texts)), agreements))
+    return found
 
 
 def read_lines(lines: Iterable[str], task: Task, name: str) -> list[InputRow]:
@@ -76,69 +195,34 @@ def well_formed(rows: Sequence[InputRow], name: str, *, skip: bool = False) -> t
     return kept, left_out
 
 
-def with_gold_labels(rows: Sequence[InputRow], task: Task) -> list[InputRow]:
-    """Well-formed rows with their true labels: those of the file, else what the task computes, if it can."""
-    return [row if row.gold else evolve(row, gold=gold_label(task, row.sequences) or "") for row in rows]
-
-
-def record(row: InputRow, answer: Prediction) -> dict[str, Any]:
-    """A row and its prediction, for JSON: its line, its other columns, the prediction, and its true label, if known.
-
-    A column of the row that has the name of one of these gets the prefix ``input_``.
-    """
-    judged = {"gold": row.gold, "correct": answer.label == row.gold} if row.gold else {}
-    own = {"line": row.line, **judged, **answer.plain()}
-    return {name: value for name, value in _with_columns(row, own).items() if value or name not in _OPTIONAL}
-
-
-def check_suffix(path: Path) -> None:
-    """An error unless predictions can be written to a file of this name."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path}: predictions are written to files that end in {' or '.join(SUFFIXES)}")
-
-
-def write_predictions(
-    path: Path, rows: Sequence[InputRow], answers: Sequence[Prediction], *, trees: bool = False
-) -> None:
-    """Write rows and their predictions to a CSV or JSON Lines file, in order; it is replaced as a whole.
+def write_predictions(path: Path, answers: Sequence[Answer], *, trees: bool = False) -> None:
+    """Write answers to a CSV file, or to a .jsonl, in order; it is replaced as a whole.
 
     :param trees: add the trees to a CSV file; JSON Lines always have them.
     """
-    check_suffix(path)
-    pairs = zip(rows, answers, strict=True)
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".jsonl":
-            file.writelines(json.dumps(record(*pair), ensure_ascii=False) + "\n" for pair in pairs)
+            file.writelines(json.dumps(each.plain(), ensure_ascii=False) + "\n" for each in answers)
         else:
-            table = [_table_row(*pair, trees) for pair in pairs]
+            table = [each.table_row(trees) for each in answers]
             names = dict.fromkeys(name for row in table for name in row)
             empty = {name for name in _OPTIONAL if not any(row[name] for row in table)}
             write_csv(file, [name for name in names if name not in empty], table)
 
 
-def _table_row(row: InputRow, answer: Prediction, trees: bool) -> dict[str, Any]:
-    """A row of a CSV file: the probability of each class has a column of its own."""
-    own = {
-        "line": row.line,
-        **_numbered("text", row.texts),
-        "gold": row.gold,
-        "label": answer.label,
-        **{f"p_{name}": f"{value:.6f}" for name, value in answer.probabilities.items()},
-        "unknown": " ".join(answer.unknown),
-        **(_numbered("tree", [str(tree or "") for tree in answer.trees]) if trees else {}),
-    }
-    return {name: _cell(value) for name, value in _with_columns(row, own).items()}
+def write_trees(trees: Sequence[str], path: Path, form: str) -> list[Path]:
+    """Write trees to a file and return its path.
 
-
-def _with_columns(row: InputRow, own: dict[str, Any]) -> dict[str, Any]:
-    """What is written about a row, with its other columns after its line."""
-    columns = {f"input_{name}" if name in own else name: value for name, value in row.columns.items()}
-    return {"line": own["line"], **columns, **own}
-
-
-def _numbered(name: str, values: Sequence[str]) -> dict[str, str]:
-    return {name if len(values) == 1 else f"{name}_{i}": value for i, value in enumerate(values, 1)}
-
-
-def _cell(value: Any) -> str | int | float:
-    return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+    Several trees in a format that is not ``ONE_LINE`` go to numbered files (``tree-1.svg``, ...), all of which are
+    returned.
+    """
+    if form == "json" and path.suffix.lower() == ".json" and len(trees) > 1:
+        files = {path: "[\n" + ",\n".join(trees) + "\n]"}  # a .json file holds one value
+    elif len(trees) == 1 or form in ONE_LINE:
+        files = {path: "\n".join(trees)}
+    else:
+        numbered = enumerate(trees, 1)
+        files = {path.with_name(f"{path.stem}-{number}{path.suffix}"): tree for number, tree in numbered}
+    for file, text in files.items():
+        write_atomically(file, f"{text}\n")
+    return list(files)

@@ -79,19 +79,6 @@ def labelled(texts: Sequence[Any], labels: Iterable[Any], task: Task) -> list[Ex
     return [evolve(as_example(text, task, place), label=numbers[label]) for place, (text, label) in pairs]
 
 
-def gold_label(task: Task, sequences: tuple[tuple[str, ...], ...]) -> str | None:
-    """The name of the class that ``Task.gold_label`` gives, if it gives one."""
-    label = task.gold_label(sequences)
-    return None if label is None else str(task.classes[label])
-
-
-def verdict(label: str, gold: str | None) -> str:
-    """Whether a predicted label is the true one, in words; empty if the true one is not known."""
-    if not gold:
-        return ""
-    return "correct" if label == gold else f"wrong, true label {gold}"
-
-
 def _other_kind(text: Text, task: Task, number: int) -> InputError:
     wanted = "a text" if task.arity == 1 else "a pair of texts"
     return InputError(f"text {number + 1}: the task asks for {wanted}, not for {text!r}")

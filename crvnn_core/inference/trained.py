@@ -242,6 +242,11 @@ class Trained:
         """
         return as_example(text, self.task, number)
 
+    def gold_label(self, sequences: tuple[tuple[str, ...], ...]) -> str | None:
+        """The name of the true class of tokenized texts, if the task can tell it from them."""
+        label = self.task.gold_label(sequences)
+        return None if label is None else str(self.task.classes[label])
+
     def whole_trees(self, answer: Prediction) -> tuple[Tree, ...]:
         """The trees of a prediction; an error if there is a sequence without one."""
         trees = tuple(tree for tree in answer.trees if tree is not None)

@@ -5,9 +5,6 @@ import torch
 
 from crvnn_core import ContractError, InputError
 from crvnn_core.testing.parts import PlainCell, PlainDecision, PlainHalting, PlainScorer
-from crvnn_parts.decisions.sigmoids import Tempered
-from crvnn_parts.retrievers.interval import Adhoc
-from crvnn_parts.retrievers.windowed import Windowed
 from engines import engine, tokens
 
 pytestmark = pytest.mark.usefixtures("by")
@@ -69,20 +66,3 @@ def test_input_that_cannot_be_encoded_is_refused_by_its_position():
     ):
         with pytest.raises(InputError, match=message):
             model(inputs, which)
-
-
-@pytest.mark.parametrize("option", ["max_steps", "extra_steps", "halt_penalty"])
-def test_negative_settings_are_refused(option):
-    with pytest.raises(ValueError, match="must be at least 0, not -1"):
-        engine(**{option: -1})
-
-
-def test_settings_of_components_are_checked_in_python_too():
-    for build in (
-        lambda: Adhoc("float16"),
-        lambda: engine(penalise="nobody"),
-        lambda: Windowed(form="adhok"),
-        lambda: Tempered(schedule="steep"),
-    ):
-        with pytest.raises(ValueError, match="must be"):
-            build()

@@ -66,13 +66,6 @@ def test_random_vectors_may_be_uniform_within_a_bound():
     assert vectors.std().item() == pytest.approx(0.1 / math.sqrt(3), rel=0.05)
 
 
-def test_a_negative_size_or_bound_is_refused():
-    with pytest.raises(ValueError, match="size must be at least 0, not -1"):
-        Random(size=-1)
-    with pytest.raises(ValueError, match=r"bound must be at least 0, not -0\.1"):
-        Random(bound=-0.1)
-
-
 # Reading files.
 
 
@@ -233,13 +226,6 @@ def test_the_path_may_begin_at_home(write, monkeypatch, tmp_path):
     write(FILE, "glove.txt")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert GloVe("~/glove.txt", more=0).table(["the"], 4)[0] == ["the"]
-
-
-def test_settings_that_mean_nothing_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="more must be at least 0, not -1"):
-        GloVe("vectors.txt", more=-1)
-    with pytest.raises(ValueError, match="path is empty"):
-        GloVe("")
 
 
 # The contract.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crvnn_core.testing.parts import BracketingCell, PlainCell
+from crvnn_core.testing.parts import PlainCell
 from crvnn_core.trees import trees_of
 from crvnn_parts.encoders.fixed import Balanced, LeftToRight
 
@@ -36,25 +36,6 @@ def test_balanced_composes_balanced_trees(n):
         expected = slow_balanced(encoder.cell, list(encoder.cell.leaf(inputs[row, :length])))
         torch.testing.assert_close(encoding.vector[row], expected, atol=1e-6, rtol=1e-6)
     assert encoding.steps.tolist() == [(n - 1).bit_length(), 6]
-
-
-def test_balanced_splits_after_the_larger_half():
-    cell = BracketingCell(1, list("abcde"))
-    inputs = torch.arange(5.0).view(1, 5, 1)
-    vector = Balanced(1, cell)(inputs, torch.ones(1, 5, dtype=torch.bool)).vector
-    assert cell.name(vector[0]) == "(((a b) c) (d e))"
-
-
-@pytest.mark.parametrize("n", [1, 2, 13])
-def test_balanced_shows_the_trees_that_it_composes(n):
-    lengths = [13, n]
-    names = [f"x{i}" for i in range(13)]
-    cell = BracketingCell(1, names)
-    inputs = torch.arange(13.0).view(1, 13, 1).expand(2, 13, 1)
-    mask = torch.arange(13) < torch.tensor(lengths).unsqueeze(1)
-    encoding = Balanced(1, cell)(inputs, mask, trace=True)
-    trees = trees_of(encoding, [names[:length] for length in lengths])
-    assert [str(tree) for tree in trees] == [cell.name(vector) for vector in encoding.vector]
 
 
 def test_left_to_right_shows_a_tree_that_branches_to_the_left():

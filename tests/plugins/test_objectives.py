@@ -132,21 +132,6 @@ def test_an_example_without_a_gold_tree_is_named_with_what_to_do():
     )
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"samples": 0}, "samples must be at least 1, not 0"),
-        ({"noise": -1.0}, r"noise must be at least 0, not -1\.0"),
-        ({"noise": float("inf")}, "noise must be finite, not inf"),
-        ({"confidence": 1.5}, r"confidence must be at least 0 and at most 1, not 1\.5"),
-        ({"decisions": float("nan")}, "decisions must be finite, not nan"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        SelfTraining(TASK, **settings)
-
-
 def test_an_encoder_that_cannot_compose_along_trees_is_refused_with_what_to_do():
     model, batch, _ = setting()
     model.encoder = Averaging(WIDTH)
@@ -275,8 +260,3 @@ def test_substitution_resumes_to_the_same_bits(tmp_path):
     stopped_after(5, tmp_path / "run", *sets)
     train(variant(*sets), tmp_path / "run", resume=True)
     assert_same_run(tmp_path / "run", tmp_path / "whole")
-
-
-def test_an_unknown_weighting_is_refused():
-    with pytest.raises(ValueError, match="weighting must be one of 'equal', 'advantage', not 'best'"):
-        SelfTraining(TASK, weighting="best")

@@ -200,12 +200,6 @@ def test_the_scan_agrees_with_a_loop(n, data):
     torch.testing.assert_close(linear_scan(decay, values), torch.stack(expected, 1), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_a_window_of_nothing_is_refused(k):
-    with pytest.raises(ValueError, match="at least 1"):
-        Windowed(k=k)
-
-
 @with_and_without_kernels
 @pytest.mark.parametrize("height", [1e4, 1e12, 1e25])
 def test_a_large_number_does_not_hide_small_ones_behind_it(height):

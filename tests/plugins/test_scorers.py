@@ -26,9 +26,3 @@ def test_the_score_is_the_papers_convolution_over_soft_neighbours(window, transi
         seen.append(weight * scorer.composed + (1 - weight) * scorer.untouched)
     expected = scorer.score(nn.functional.gelu(scorer.convolution(torch.cat(seen, -1)))).squeeze(-1)
     torch.testing.assert_close(scorer(vectors, near, left_c), expected, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("window", [0, 2, 4, -3])
-def test_a_window_must_be_odd(window):
-    with pytest.raises(ValueError, match="odd"):
-        WindowScorer(4, window=window)

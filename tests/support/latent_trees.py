@@ -114,24 +114,3 @@ def all_trees(encoder, tokens):
     scores = [sum(p * chart_scores(encoder, [root])[0] for p, root in trees) for trees in splits]
     chances = torch.stack(scores).softmax(0)
     return [(chance * p, root) for chance, trees in zip(chances, splits, strict=True) for p, root in trees]
-
-
-def padded(lengths, width, seed=0):
-    """Inputs in float64 that need gradients, and their mask."""
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-    noise = torch.randn(
-        *mask.shape, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
-    return noise.requires_grad_(), mask
-
-
-def assert_same_vectors_and_gradients(encoder, inputs, fast, slow):
-    """Vectors [B, d] agree, and so do the gradients of inputs and parameters of a random function of them."""
-    torch.testing.assert_close(fast, slow, atol=1e-12, rtol=1e-10)
-    weight = torch.randn(slow.shape, generator=torch.Generator().manual_seed(5), dtype=slow.dtype)
-    places = [inputs, *encoder.parameters()]
-    one, two = (
-        torch.autograd.grad((each * weight).sum(), places, materialize_grads=True) for each in (fast, slow)
-    )
-    for got, wanted in zip(one, two, strict=True):
-        torch.testing.assert_close(got, wanted, atol=1e-12, rtol=1e-8)

@@ -298,10 +298,3 @@ def test_ipython_in_a_terminal_is_no_notebook(notebook, monkeypatch):
     assert not display.in_notebook()
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: None)
     assert not display.in_notebook()
-
-
-def test_progress_refuses_to_print_no_lines():
-    with pytest.raises(ValueError, match="lines must be at least 1, not 0"):
-        Progress(lines=0)
-    with pytest.raises(ValueError, match="seconds must be at least 0, not -1"):
-        Progress(seconds=-1)

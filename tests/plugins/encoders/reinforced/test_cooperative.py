@@ -7,14 +7,13 @@ from itertools import pairwise, product
 import pytest
 import torch
 
-from crvnn_core.testing.parts import BracketingCell
 from crvnn_core.training.trainer import train
-from crvnn_core.trees import trees_of
 from crvnn_parts.cells.lstm import LSTMCell
 from crvnn_parts.encoders.reinforced import cooperative
 from crvnn_parts.encoders.reinforced.cooperative import Cooperative
 from crvnn_parts.encoders.reinforced.merge_parser import compose
 from enumeration import WIDTH, assert_expected_gradients, model_with, outcomes, scripted
+from slow_twins import assert_same, padded
 from small import variant
 from training_runs import assert_same_run, stopped_after
 
@@ -26,10 +25,9 @@ def encoder_of(seed=0, **settings):
     return Cooperative(WIDTH, LSTMCell(WIDTH), **settings).double()
 
 
-def batch_of(lengths=LENGTHS):
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-    inputs = torch.randn(*mask.shape, WIDTH, dtype=torch.double)
-    return inputs.masked_fill(~mask.unsqueeze(-1), 0), mask
+def batch_of():
+    inputs, mask = padded(LENGTHS, WIDTH)
+    return inputs.detach().masked_fill(~mask.unsqueeze(-1), 0).requires_grad_(), mask
 
 
 def ends_of(length, ranks):
@@ -61,7 +59,6 @@ def slow(encoder, inputs, merged):
 
 def test_roots_log_probabilities_entropies_and_gradients_are_those_of_plain_lists():
     encoder, (inputs, mask), rng = encoder_of(parser_width=3), batch_of(), random.Random(3)
-    inputs.requires_grad_()
     merged = [ends_of(n, [rng.randrange(left - 1) for left in range(n, 1, -1)]) for n in LENGTHS]
     longest = max(LENGTHS) - 1
     choices = scripted(*(row + [0] * (longest - len(row)) for row in merged))
@@ -70,15 +67,7 @@ def test_roots_log_probabilities_entropies_and_gradients_are_those_of_plain_list
     root = compose(encoder.cell, inputs, mask, merges)
     rows = [slow(encoder, x[:n], row) for x, n, row in zip(inputs, LENGTHS, merged, strict=True)]
     fast = (root, merges.log_probability, merges.entropy)
-    wanted, sums = [inputs, *encoder.parameters()], []
-    torch.manual_seed(2)
-    weights = torch.randn(len(LENGTHS), 2 * WIDTH, dtype=torch.double)
-    for got, want in zip(fast, zip(*rows, strict=True), strict=True):
-        torch.testing.assert_close(got, torch.stack(want))
-    for root, chance, entropy in (fast, tuple(torch.stack(each) for each in zip(*rows, strict=True))):
-        sums.append((root * weights).sum() + (chance * weights[:, 0]).sum() + (entropy * weights[:, 1]).sum())
-    for ours, theirs in zip(*(torch.autograd.grad(total, wanted) for total in sums), strict=True):
-        torch.testing.assert_close(ours, theirs)
+    assert_same(encoder, inputs, fast, [torch.stack(each) for each in zip(*rows, strict=True)])
 
 
 def every_merge(length):
@@ -120,7 +109,6 @@ def test_merges_are_sampled_with_their_probabilities():
 
 def test_the_reward_does_not_change_the_token_vectors():
     encoder, (inputs, mask) = encoder_of().train(), batch_of()
-    inputs.requires_grad_()
     encoding = encoder(inputs, mask)
     (gradient,) = torch.autograd.grad(
         encoding.log_probability.sum() + encoding.penalty.sum(), inputs, allow_unused=True
@@ -145,19 +133,6 @@ def test_costs_are_divided_by_a_large_deviation_of_earlier_batches():
     encoder.costs.square.fill_(0.25)
     encoder.costs.mean.zero_()
     assert encoder.relative_cost(torch.tensor([4.0, 0.0]), zero).tolist() == [4, 0]
-
-
-def test_the_joins_are_the_tree_that_was_composed():
-    torch.manual_seed(0)
-    tokens = list("abcdefg")
-    cell = BracketingCell(WIDTH, tokens)
-    encoder = Cooperative(WIDTH, cell).eval()
-    mask = torch.arange(7) < torch.tensor(LENGTHS).unsqueeze(1)
-    inputs = torch.zeros(*mask.shape, WIDTH)
-    inputs[..., 0] = torch.arange(7)
-    encoding = encoder(inputs, mask, trace=True)
-    for vector, tree in zip(encoding.vector, trees_of(encoding, [tokens[:n] for n in LENGTHS]), strict=True):
-        assert str(tree.nested()).replace("'", "").replace(",", "") == cell.name(vector)
 
 
 @pytest.mark.parametrize("encoder", ["cooperative", "rl-spinn"])

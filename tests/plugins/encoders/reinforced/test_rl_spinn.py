@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from crvnn_core.testing.parts import BracketingCell
-from crvnn_core.trees import trees_of
 from crvnn_parts.cells.lstm import LSTMCell
 from crvnn_parts.encoders.reinforced import rl_spinn
 from crvnn_parts.encoders.reinforced.rl_spinn import RLSPINN
 from enumeration import WIDTH, assert_expected_gradients, model_with, outcomes, scripted
+from slow_twins import assert_same, padded
 
 LENGTHS = [5, 1, 7, 2, 4]
 
@@ -19,11 +18,6 @@ LENGTHS = [5, 1, 7, 2, 4]
 def encoder_of(seed=0, **settings):
     torch.manual_seed(seed)
     return RLSPINN(WIDTH, LSTMCell(WIDTH), **settings).double()
-
-
-def batch_of(lengths=LENGTHS):
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-    return torch.randn(*mask.shape, WIDTH, dtype=torch.double), mask
 
 
 def actions_of(length, draw):
@@ -71,27 +65,19 @@ def slow(encoder, inputs, actions):
 
 
 def test_roots_log_probabilities_and_gradients_are_those_of_a_plain_stack():
-    encoder, (inputs, mask), rng = encoder_of(), batch_of(), random.Random(3)
-    inputs.requires_grad_()
+    encoder, (inputs, mask), rng = encoder_of(), padded(LENGTHS, WIDTH), random.Random(3)
     actions = [actions_of(n, lambda: rng.random() < 0.5) for n in LENGTHS]
     longest = 2 * max(LENGTHS) - 1
     parse = encoder.parse(inputs, mask, scripted(*(row + [True] * (longest - len(row)) for row in actions)))
     roots, chances = zip(
         *(slow(encoder, x[:n], row) for x, n, row in zip(inputs, LENGTHS, actions, strict=True)), strict=True
     )
-    torch.testing.assert_close(parse.root, torch.stack(roots))
-    torch.testing.assert_close(parse.log_probability, torch.stack(chances))
-    weights = torch.randn(len(LENGTHS), 2 * WIDTH, dtype=torch.double)
-    wanted = [inputs, *encoder.parameters()]
-    ours, theirs = (
-        torch.autograd.grad((root * weights).sum() + (chance * weights[:, 0]).sum(), wanted)
-        for root, chance in (
-            (parse.root, parse.log_probability),
-            (torch.stack(roots), torch.stack(chances)),
-        )
+    assert_same(
+        encoder,
+        inputs,
+        [parse.root, parse.log_probability],
+        [torch.stack(roots), torch.stack(chances)],
     )
-    for one, two in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, two)
 
 
 @pytest.mark.parametrize("length", [2, 5])
@@ -129,25 +115,8 @@ def test_actions_are_sampled_with_their_probabilities():
         assert torch.isclose(sampled, chance).double().mean().item() == pytest.approx(chance.item(), abs=0.04)
 
 
-def test_the_joins_are_the_tree_that_was_composed():
-    torch.manual_seed(0)
-    tokens = list("abcdefg")
-    cell = BracketingCell(WIDTH, tokens)
-    for _ in range(5):
-        encoder = RLSPINN(WIDTH, cell).eval()
-        with torch.no_grad():
-            encoder.score.weight.mul_(30)
-        mask = torch.arange(7) < torch.tensor(LENGTHS).unsqueeze(1)
-        inputs = torch.zeros(*mask.shape, WIDTH)
-        inputs[..., 0] = torch.arange(7)
-        encoding = encoder(inputs, mask, trace=True)
-        trees = trees_of(encoding, [tokens[:n] for n in LENGTHS])
-        for vector, tree in zip(encoding.vector, trees, strict=True):
-            assert str(tree.nested()).replace("'", "").replace(",", "") == cell.name(vector)
-
-
 def test_evaluation_draws_no_random_numbers_and_learns_nothing():
-    encoder, batch = encoder_of().eval(), batch_of()
+    encoder, batch = encoder_of().eval(), padded(LENGTHS, WIDTH)
     before = torch.random.get_rng_state()
     encoding = encoder(*batch)
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -157,16 +126,10 @@ def test_evaluation_draws_no_random_numbers_and_learns_nothing():
 
 
 def test_the_bonus_is_on_the_entropy_of_free_actions():
-    encoder, (inputs, mask) = encoder_of(entropy=2.0).train(), batch_of([1, 2, 3])
+    encoder, (inputs, mask) = encoder_of(entropy=2.0).train(), padded([1, 2, 3], WIDTH)
     with torch.no_grad():
         encoder.score.weight.zero_()
         encoder.score.bias.fill_(1.0)
     chance = F.sigmoid(torch.tensor(1.0))
     entropy = -(chance * chance.log() + (1 - chance) * (1 - chance).log()).item()
     assert encoder(inputs, mask).penalty.tolist() == pytest.approx([0, 0, -2 * entropy])
-
-
-def test_a_bad_setting_is_named():
-    for settings in ({"baseline": "median"}, {"tracker_width": -1}, {"entropy": -0.1}):
-        with pytest.raises(ValueError, match=next(iter(settings))):
-            RLSPINN(WIDTH, LSTMCell(WIDTH), **settings)

@@ -51,17 +51,6 @@ def test_no_tree_is_made_unless_asked_for():
     assert ONLSTM(8, chunk=2)(torch.randn(1, 4, 8), torch.ones(1, 4, dtype=torch.bool)).joins is None
 
 
-@pytest.mark.parametrize("chunk", [5, 12, 24])
-def test_a_chunk_that_does_not_fit_is_told_what_fits(chunk):
-    with pytest.raises(ValueError, match=r"chunk must divide the width, which is 12.*1, 2, 3, 4, 6; got"):
-        ONLSTM(12, chunk=chunk)
-
-
-def test_a_width_of_one_has_no_chunks():
-    with pytest.raises(ValueError, match="chunk must divide the width, which is 1"):
-        ONLSTM(1, chunk=1)
-
-
 def test_a_spec_whose_chunk_does_not_fit_says_where():
     with pytest.raises(SpecError, match=r"model.encoder.chunk.*chunk must divide the width"):
         variant("model.encoder=on-lstm", "model.encoder.chunk=3")

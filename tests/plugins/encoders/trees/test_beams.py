@@ -3,20 +3,19 @@
 import pytest
 import torch
 
-from crvnn_core.testing.parts import BracketingCell, PlainCell
+from crvnn_core.testing.parts import PlainCell
 from crvnn_core.trees import trees_of
 from crvnn_parts.cells.lstm import LSTMCell
 from crvnn_parts.encoders.trees.beam_tree import BeamTree
 from crvnn_parts.encoders.trees.efficient_beam_tree import EfficientBeamTree
 from latent_trees import (
     all_merge_sequences,
-    assert_same_vectors_and_gradients,
     beam_tree_score,
     efficient_beam_tree_score,
     exhaustive,
-    padded,
     slow_beams,
 )
+from slow_twins import assert_same, padded
 
 LENGTHS = [4, 6, 1, 5, 2, 3]
 BOTH = pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def encoder_of(kind, beam, cell=PlainCell, width=4, sharpness=3.0):
 def test_with_a_full_beam_the_vector_is_the_expectation_over_all_sequences_of_merges(kind, score):
     encoder, (inputs, mask) = encoder_of(kind, 120), padded(LENGTHS, 4)
     slow = [exhaustive(encoder, score, row[:length]) for row, length in zip(inputs, LENGTHS, strict=True)]
-    assert_same_vectors_and_gradients(encoder, inputs, encoder(inputs, mask).vector, torch.stack(slow))
+    assert_same(encoder, inputs, [encoder(inputs, mask).vector], [torch.stack(slow)])
 
 
 def test_six_tokens_have_120_sequences_of_merges_whose_probabilities_sum_to_one():
@@ -55,23 +54,10 @@ def test_a_narrow_beam_keeps_what_a_list_of_beams_keeps(kind, score, beam, cell)
     encoder, (inputs, mask) = encoder_of(kind, beam, cell), padded(lengths, 4)
     encoding = encoder(inputs, mask, trace=True)
     found = [slow_beams(encoder, score, row[:size]) for row, size in zip(inputs, lengths, strict=True)]
-    assert_same_vectors_and_gradients(
-        encoder, inputs, encoding.vector, torch.stack([vector for vector, _ in found])
-    )
+    assert_same(encoder, inputs, [encoding.vector], [torch.stack([vector for vector, _ in found])])
     trees = trees_of(encoding, [[str(place) for place in range(size)] for size in lengths])
     assert [str(tree) for tree in trees] == [str(tree).replace(",", "") for _, tree in found]
     assert encoding.steps.tolist() == [size - 1 for size in lengths]
-
-
-@BOTH
-def test_hard_inference_composes_along_the_tree_that_it_shows(kind, score):
-    names = [f"x{place}" for place in range(6)]
-    encoder = encoder_of(kind, 3, lambda width: BracketingCell(width, names))
-    inputs = torch.zeros(2, 6, 4, dtype=torch.float64)
-    inputs[:, :, 0] = torch.arange(6)
-    encoding = encoder(inputs, torch.arange(6) < torch.tensor([[4], [6]]), trace=True, hard=True)
-    trees = trees_of(encoding, [names[:4], names])
-    assert [str(tree) for tree in trees] == [encoder.cell.name(vector) for vector in encoding.vector]
 
 
 def test_noise_in_training_changes_nothing_when_every_merge_is_kept():
@@ -110,17 +96,6 @@ def test_the_cell_composes_a_number_of_pairs_that_grows_linearly(kind, calls):
     encoder, (inputs, mask) = encoder_of(kind, 5, Counting), padded([10], 4)
     encoder(inputs, mask)
     assert sum(composed) == calls
-
-
-@BOTH
-def test_a_beam_of_none_is_refused(kind, score):
-    with pytest.raises(ValueError, match="beam must be at least 1, not 0"):
-        kind(4, PlainCell(4), 0)
-
-
-def test_scoring_by_more_numbers_than_there_are_is_refused():
-    with pytest.raises(ValueError, match="score_width must be at most the width, which is 4; got 5"):
-        EfficientBeamTree(4, PlainCell(4), score_width=5)
 
 
 def test_half_of_the_width_is_scored_by_default():

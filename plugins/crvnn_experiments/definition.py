@@ -46,19 +46,13 @@ class Experiment:
     title: str
     #: ``accuracy`` in percent, or ``minutes``, of which fewer are better.
     measure: str = "accuracy"
-    laptop: Budget
-    #: Enough for CRvNN to find the structure with the paper's loss.
-    soft: Budget | None = None
-    paper: Budget
+    #: By name.
+    budgets: Mapping[str, Budget]
 
     @property
-    def budgets(self) -> dict[str, Budget]:
-        """The budgets that it has, by name."""
-        return {name: found for name in BUDGETS if (found := getattr(self, name)) is not None}
-
-    def budget(self, name: str) -> Budget:
-        """How it is done with a budget."""
-        return self.budgets[name]
+    def is_timing(self) -> bool:
+        """Whether models are timed, not trained."""
+        return self.measure == "minutes"
 
 
 @frozen(kw_only=True)
@@ -140,19 +134,10 @@ class Claim:
     #: In which columns; all if there are none.
     columns: tuple[str, ...] = field(default=(), converter=tuple)
 
-    def margin(self, budget: str) -> float:
-        """How many points are little."""
-        return self.within.get(budget, 1.0)
-
     @property
     def others(self) -> tuple[str, ...]:
         """The rows that its row is compared with."""
         return (*self.better_than, *filter(None, [self.close_to]))
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """All rows that it is about."""
-        return (self.row, *self.others)
 
 
 @frozen(kw_only=True)
@@ -174,10 +159,6 @@ class TableDefinition:
         """The experiments of its columns, in their order."""
         return {column.experiment: self.experiments[column.experiment] for column in self.columns}
 
-    def row(self, name: str) -> Row:
-        """A row by name."""
-        return next(row for row in self.rows if row.name == name)
-
     def expect_budget(self, name: str) -> None:
         """An error if an experiment does not have this budget."""
         for experiment in self.used.values():
@@ -197,7 +178,9 @@ class TableDefinition:
                 )
         kept = set(names)
         rows = tuple(row for row in self.rows if row.name in kept)
-        return attrs.evolve(self, rows=rows, claims=tuple(c for c in self.claims if kept.issuperset(c.rows)))
+        return attrs.evolve(
+            self, rows=rows, claims=tuple(c for c in self.claims if kept.issuperset((c.row, *c.others)))
+        )
 
 
 def table_names() -> list[str]:
@@ -258,7 +241,8 @@ class _Reader:
     def _experiment(self, name: str, data: Mapping[str, Any]) -> Experiment:
         where = f"experiments.{name}"
         budgets = {key: self._record(Budget, data[key], f"{where}.{key}") for key in BUDGETS if key in data}
-        return self._record(Experiment, {"name": name, **data, **budgets}, where)
+        others = {key: value for key, value in data.items() if key not in BUDGETS}
+        return self._record(Experiment, {"name": name, **others, "budgets": budgets}, where)
 
     def _row(self, data: Mapping[str, Any], columns: Iterable[Column]) -> Row:
         name = str(data.get("system", data.get("name", "")))
@@ -297,9 +281,10 @@ class _Reader:
                     f"columns.{column.name}", f"no experiment is called '{column.experiment}'.{guess}"
                 )
         for claim in table.claims:
-            for name, known in [(n, rows) for n in claim.rows] + [(n, columns) for n in claim.columns]:
-                if name not in known:
-                    self._complain("claims", f"'{claim.says}' names '{name}', which is not there")
+            missing = [name for name in (claim.row, *claim.others) if name not in rows]
+            missing += [name for name in claim.columns if name not in columns]
+            if missing:
+                self._complain("claims", f"'{claim.says}' names '{missing[0]}', which is not there")
 
     def _record(self, kind: type[_T], data: Mapping[str, Any], where: str) -> _T:
         fields = attrs.fields_dict(kind)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -80,29 +80,31 @@ class Ledger:
         self.path = path
         self._seen: tuple[int, int] | None = None
         self._entries: dict[str, Entry] = {}
-        #: What is wrong with lines that cannot be read; they are left as they are.
-        self.problems: list[str] = []
+        self._problems: list[str] = []
 
     @property
     def entries(self) -> dict[str, Entry]:
         """All entries by key; of two with one key, the first."""
+        self._refresh()
+        return self._entries
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with lines that cannot be read; they are left as they are."""
+        self._refresh()
+        return self._problems
+
+    def _refresh(self) -> None:
         try:
             facts = self.path.stat()
             seen = (facts.st_size, facts.st_mtime_ns)
             if seen != self._seen:
-                self._entries, self.problems = _read(self.path)
+                self._entries, self._problems = _read(self.path)
                 self._seen = seen
         except FileNotFoundError:
-            return {}
+            self._entries, self._problems, self._seen = {}, [], None
         except OSError as error:
             raise CrvnnError(f"{self.path} cannot be read: {error}") from error
-        return self._entries
-
-    def read(self, tell: Callable[[str], None]) -> None:
-        """Read the file, and tell what is wrong with each line that cannot be read."""
-        if self.entries or self.problems:
-            for problem in self.problems:
-                tell(problem)
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Add entries that are not there yet, each as one line."""
@@ -176,7 +178,7 @@ def new_entry(run: Run, spec: RunSpec, clock: Clock, **facts: Any) -> Entry:
         "seed": run.seed,
         "hours": round(clock.hours, 5),
         "cpu_hours": round(clock.cpu_hours, 5),
-        "data": run.experiment.budget(run.plan.budget).data,
+        "data": run.experiment.budgets[run.plan.budget].data,
         "hardware": hardware,
         "versions": {
             "crvnn": version("crvnn"),

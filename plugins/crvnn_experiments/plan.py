@@ -35,7 +35,7 @@ class Plan:
 
     def seeds_of(self, experiment: Experiment) -> range:
         """The seeds that each row is trained from."""
-        return range(self.seeds or experiment.budget(self.budget).seeds)
+        return range(self.seeds or experiment.budgets[self.budget].seeds)
 
     @cached_property
     def specs(self) -> dict[tuple[str, str], RowSpec]:
@@ -76,7 +76,7 @@ class Plan:
         made = self.specs[row.name, experiment.name]
         if made.not_installed and not row.layers:
             return f"not run: {made.not_installed}"
-        needs = experiment.budget(self.budget).needs.items()
+        needs = experiment.budgets[self.budget].needs.items()
         if missing := {self.data / place: name for place, name in needs if not (self.data / place).is_dir()}:
             commands = "; ".join(f"crvnn data get {name} --dir {place}" for place, name in missing.items())
             return f"not run: there is no data in {', '.join(map(str, missing))} ({commands})"
@@ -123,7 +123,7 @@ class Plan:
     def test_of(self, column: Column) -> Mapping[str, Any]:
         """The settings that the models of a column are tested on; empty for the run's own splits."""
         if column.lengths:
-            samples = self.table.experiments[column.experiment].budget(self.budget).samples
+            samples = self.table.experiments[column.experiment].budgets[self.budget].samples
             return {"lengths": column.lengths, "samples": samples}
         return column.test.get(self.budget, {})
 
@@ -133,15 +133,12 @@ class Plan:
         seeds = len(self.seeds_of(experiment))
         return all(len(self.entries(row, column)) == seeds for column in columns)
 
-    def entries(self, row: Row, column: Column) -> list[Entry]:
-        """What the ledger has for a cell of the table, by ascending seed."""
-        return self._entries(row, column, self.test_of(column))
+    def entries(self, row: Row, column: Column, training: bool = False) -> list[Entry]:
+        """What the ledger has for a cell of the table, by ascending seed.
 
-    def trainings(self, row: Row, column: Column) -> list[Entry]:
-        """The entries with the cost of a cell: those of the runs themselves, not of later tests."""
-        return self._entries(row, column, self.test_of(column) if column.lengths else {})
-
-    def _entries(self, row: Row, column: Column, test: Mapping[str, Any]) -> list[Entry]:
+        :param training: the entries with the cost of a cell: those of the runs themselves, not of later tests.
+        """
+        test = {} if training and not column.lengths else self.test_of(column)
         experiment = self.table.experiments[column.experiment]
         made = self.specs.get((row.name, experiment.name))
         if made is None:
@@ -196,11 +193,7 @@ class Run(Job):
     @property
     def is_done(self) -> bool:
         """Whether the ledger has everything of it; of training time there are tests alone."""
-        return all(map(self.is_recorded, self.tests)) and (self._is_timing or self.is_recorded())
-
-    @property
-    def _is_timing(self) -> bool:
-        return self.experiment.measure == "minutes"
+        return all(map(self.is_recorded, self.tests)) and (self.experiment.is_timing or self.is_recorded())
 
     def begin(self) -> str:
         if self.is_done:  # by another process, while this one was at another run
@@ -211,7 +204,7 @@ class Run(Job):
 
     def do(self, clock: Clock) -> str:
         spec = self.made.spec(self.seed, self.plan.data)
-        if self._is_timing:
+        if self.experiment.is_timing:
             from crvnn_experiments.speed import measure_speed
 
             self.plan.ledger.append(measure_speed(self, spec, clock))

@@ -128,7 +128,8 @@ def reproduce_command(
         catalog=session.catalog,
         ledger=Ledger(ledger or directory / "ledger.jsonl"),
     )
-    plan.ledger.read(lambda line: click.echo(f"crvnn: warning: {line}", err=True))
+    for line in plan.ledger.problems:
+        click.echo(f"crvnn: warning: {line}", err=True)
     finished, failed = True, 0
     if not show:
         for problem in dict.fromkeys(plan.problems.values()):

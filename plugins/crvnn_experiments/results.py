@@ -112,13 +112,13 @@ class Results:
     @property
     def minutes(self) -> bool:
         """Whether the figures are minutes."""
-        return any(e.measure == "minutes" for e in self.plan.table.used.values())
+        return any(e.is_timing for e in self.plan.table.used.values())
 
     @property
     def data(self) -> dict[str, str]:
         """The data of each experiment, by its title."""
         used = self.plan.table.used.values()
-        return {experiment.title: experiment.budget(self.plan.budget).data for experiment in used}
+        return {experiment.title: experiment.budgets[self.plan.budget].data for experiment in used}
 
     @property
     def machines(self) -> list[str]:
@@ -217,11 +217,11 @@ def _line(plan: Plan, row: Row) -> Line:
     cells: dict[str, Cell] = {}
     runs: dict[tuple[str, int], Entry] = {}
     for column in plan.table.columns:
-        scale = 1.0 if plan.table.experiments[column.experiment].measure == "minutes" else 100.0
+        scale = 1.0 if plan.table.experiments[column.experiment].is_timing else 100.0
         values = [entry.figures.get(column.measure) for entry in plan.entries(row, column)]
         here = tuple(scale * value for value in values if value is not None)
         cells[column.name] = Cell(row.published.get(column.name), here)
-        runs |= {(entry.experiment, entry.seed): entry for entry in plan.trainings(row, column)}
+        runs |= {(entry.experiment, entry.seed): entry for entry in plan.entries(row, column, training=True)}
     seeds = max(len(cell.values) for cell in cells.values())
     hours = sum(run.cpu_hours if run.hardware.get("device") == "cpu" else run.hours for run in runs.values())
     return Line(row, cells, seeds, hours, _remark(plan, row))

@@ -57,9 +57,8 @@ class RowSpec:
 
 def row_spec(row: Row, experiment: Experiment, budget: str, catalog: Catalog) -> RowSpec:
     """The spec of a row: that of the experiment, with the row's model and its changes over it."""
-    base = experiment.budget(budget)
     place = Origin(f"experiment '{experiment.name}', budget {budget}", directory=Path())
-    layers = spec_layers(catalog, dict(base.spec))
+    layers = spec_layers(catalog, dict(experiment.budgets[budget].spec))
     layers = [*layers[:-1], (layers[-1][0], {}, place)]
     for tables in _tables(row.system, experiment.name, budget):
         layers.append((read_tables(tables, place), {}, Origin(f"row '{row.name}'", directory=Path())))

@@ -13,7 +13,7 @@ import math
 import statistics
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -298,14 +298,26 @@ class TrialJob(Job):
         base = tomllib.loads((self.study.path / "base.toml").read_text(encoding="utf-8"))
         if path != self.directory and path.name != f"seed-{base['seed']}":
             return  # the first seed alone is reported
-        metric, frozen = self.study.sweep.metric, self.study.storage.get_trial(self.id)
-        report = reporting(self.trial, metric, frozen.intermediate_values)
+        report, metric = self.report, self.study.sweep.metric
 
         class Reports(Observer):
             def evaluated(self, step: int, metrics: Mapping[str, float]) -> None:
-                report(step, metrics)
+                report(step, metrics[metric])
 
         assembly.observers.append(Reports())
+
+    def report(self, step: int, value: float) -> None:
+        """Report a result after a step to the study, unless that was done before; ``PrunedError`` ends the trial."""
+        known = self.study.storage.get_trial(self.id).intermediate_values
+        if step in known or not math.isfinite(value):
+            return
+        try:
+            self.trial.report(value, step)
+            pruned = self.trial.should_prune()
+        except FAILURES as error:
+            raise QueueError(f"the study's journal cannot be used: {error}") from error
+        if pruned:
+            raise PrunedError(f"pruned at step {step}")
 
     def _record(self, outcomes: RunOutcomes) -> str:
         metric, runs = self.study.sweep.metric, outcomes.outcomes.values()
@@ -327,27 +339,3 @@ class TrialJob(Job):
     def _note(self, **facts: Any) -> None:
         for key, value in facts.items():
             self.study.storage.set_trial_user_attr(self.id, key, value)
-
-
-def reporting(
-    trial: Trial, metric: str, reported: Iterable[int]
-) -> Callable[[int, Mapping[str, float]], None]:
-    """A function that reports a result after a step to the study, and raises ``PrunedError`` if its pruner gives up.
-
-    :param reported: the steps that were reported before the trial was interrupted.
-    """
-    known = set(reported)
-
-    def report(step: int, metrics: Mapping[str, float]) -> None:
-        value = metrics[metric]
-        if step in known or not math.isfinite(value):
-            return
-        try:
-            trial.report(value, step)
-            pruned = trial.should_prune()
-        except FAILURES as error:
-            raise QueueError(f"the study's journal cannot be used: {error}") from error
-        if pruned:
-            raise PrunedError(f"pruned at step {step}")
-
-    return report

@@ -77,13 +77,14 @@ def judge(plan: Plan, cells: Mapping[str, Mapping[str, Cell]]) -> tuple[Verdict,
 
 def _tested(claim: Claim, plan: Plan, cells: Mapping[str, Mapping[str, Cell]]) -> Verdict:
     """A claim with p values that are not corrected yet."""
+    margin = claim.within.get(plan.budget, 1.0)
     details: list[str] = []
     tests: list[tuple[float, float]] = []
     reasons: dict[str, None] = {}
     for column in plan.table.columns:
         if claim.columns and column.name not in claim.columns:
             continue
-        minutes = plan.table.experiments[column.experiment].measure == "minutes"
+        minutes = plan.table.experiments[column.experiment].is_timing
         title = column.titles.get(plan.budget, column.name)
         for other in claim.others:
             one, two = cells[claim.row][column.name], cells[other][column.name]
@@ -96,11 +97,11 @@ def _tested(claim: Claim, plan: Plan, cells: Mapping[str, Mapping[str, Cell]]) -
             if (reason := _why_untested(better, worse)) is not None:
                 reasons[reason] = None
             elif claim.close_to:
-                tests.append(_equivalence(better, worse, claim.margin(plan.budget)))
+                tests.append(_equivalence(better, worse, margin))
             else:
                 tests.append((_p(better, worse), _p(worse, better)))
     if claim.close_to:
-        details.append(f"within {claim.margin(plan.budget):g}")
+        details.append(f"within {margin:g}")
     if reasons:
         return Verdict(claim, "; ".join([*details, *reasons]))
     p, against = max(p for p, _ in tests), min(1.0, len(tests) * min(contrary for _, contrary in tests))

@@ -98,6 +98,10 @@ def test_rrnet_is_a_row_that_is_not_reproduced():
     assert row.system.missing == "equations not available"
 
 
+def row_of(table, name):
+    return next(row for row in table.rows if row.name == name)
+
+
 def budgets_of(name):
     """The budgets that all experiments of a table have."""
     used = read_table(name).used.values()
@@ -119,7 +123,7 @@ def test_every_row_of_a_shipped_table_has_a_spec(name, budget, catalog, tmp_path
         ledger=Ledger(tmp_path / "ledger.jsonl"),
     )
     for experiment in table.used.values():
-        for place in experiment.budget(budget).needs:
+        for place in experiment.budgets[budget].needs:
             (tmp_path / "data" / place).mkdir(parents=True, exist_ok=True)
     reasons = ("not reproduced: equations", "not run: the encoder")
     assert {p for p in plan.problems.values() if not p.startswith(reasons)} == set()
@@ -168,11 +172,11 @@ def test_the_soft_budget_is_of_the_tables_in_which_structure_is_learnt_from_labe
 
 def test_without_modulation_no_stage_of_the_soft_budget_has_it(catalog):
     table = read_table("ablation")
-    made = row_spec(table.row("no-modulation"), table.experiments["listops"], "soft", catalog)
+    made = row_spec(row_of(table, "no-modulation"), table.experiments["listops"], "soft", catalog)
     *soft, last = (stage.model.decision for stage in made.spec(0, Path("data")).stages)
     assert {decision.name for decision in soft} == {"sigmoid"}
     assert (last.name, last.params["modulation"]) == ("stretched", "none")
-    plain = row_spec(table.row("crvnn"), table.experiments["listops"], "soft", catalog)
+    plain = row_spec(row_of(table, "crvnn"), table.experiments["listops"], "soft", catalog)
     assert made.fingerprint != plain.fingerprint
 
 
@@ -190,7 +194,7 @@ def test_without_modulation_no_stage_of_the_soft_budget_has_it(catalog):
 )
 def test_the_ablations_of_the_papers_budget_are_its_specs(task, row, name, catalog):
     table = read_table("ablation")
-    made = row_spec(table.row(row), table.experiments[task], "paper", catalog).spec(0, Path("data"))
+    made = row_spec(row_of(table, row), table.experiments[task], "paper", catalog).spec(0, Path("data"))
     expected = read_spec(catalog, f"ablation-{task}-{name}")
     assert spec_dict(made)["model"] == spec_dict(expected)["model"]
     assert spec_dict(made)["task"] == spec_dict(expected)["task"]

@@ -1,6 +1,7 @@
 """Trials as jobs of a worker: they are runs, failures are recorded, and an interrupted or killed trial is continued."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -10,7 +11,6 @@ from crvnn_core.host.runs import read_runs
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.spec import read_spec, spec_dict
 from crvnn_experiments.findings import read_findings
-from crvnn_experiments.study import PrunedError, reporting
 from crvnn_experiments.sweep import continue_sweep, show_sweep
 from crvnn_experiments.worker import QueueError, Worker
 from small import catalog_with
@@ -70,8 +70,6 @@ def test_a_variant_that_fails_is_recorded_with_its_message_and_the_study_goes_on
     text = '\n[sweep.space]\n"model.decision" = ["mine", "sigmoid"]\n'
     study, found = finished(catalog, tmp_path, text)
     assert [row.state for row in found.rows] == ["failed", "complete"]
-    import re
-
     assert re.search(message, found.rows[0].message)
     assert (study.path / "trials" / "0001-error.txt").exists()
 
@@ -125,36 +123,16 @@ def test_an_interrupted_trial_is_continued_later_and_ends_the_same(tmp_path):
     assert_same_run(whole.path / "trials/0001", study.path / "trials/0001")
 
 
-class Trial:
-    """A trial whose pruner gives up below a half."""
+def test_a_journal_that_is_gone_is_no_failure_of_the_variant(small_catalog, tmp_path, monkeypatch):
+    study = started(small_catalog, tmp_path)
+    import optuna
 
-    def __init__(self):
-        self.reports = {}
+    def fail(*args):
+        raise OSError("disk lost")
 
-    def report(self, value, step):
-        self.reports[step] = value
-
-    def should_prune(self):
-        return list(self.reports.values())[-1] < 0.5
-
-
-def test_results_on_the_development_split_are_reported_until_the_pruner_gives_up():
-    trial = Trial()
-    report = reporting(trial, "accuracy", reported=[1])
-    for step, accuracy in ((1, 0.1), (2, 0.6), (3, float("nan"))):
-        report(step, {"accuracy": accuracy})
-    assert trial.reports == {2: 0.6}
-    with pytest.raises(PrunedError, match="pruned at step 4"):
-        report(4, {"accuracy": 0.4})
-
-
-def test_a_journal_that_is_gone_is_no_failure_of_the_variant():
-    class Unreachable(Trial):
-        def report(self, value, step):
-            raise OSError("disk lost")
-
+    monkeypatch.setattr(optuna.Trial, "report", fail)
     with pytest.raises(QueueError, match="disk lost"):
-        reporting(Unreachable(), "accuracy", ())(1, {"accuracy": 0.5})
+        Worker(study, lambda line: None).work()
 
 
 def test_a_pruned_trial_ends_early_and_is_recorded_as_such(small_catalog, tmp_path, monkeypatch):

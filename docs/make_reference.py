@@ -73,19 +73,20 @@ def _hooks() -> Iterator[str]:
         "`crvnn_core.hookimpl`. A package names the module in the entry-point group `crvnn`; "
         "`crvnn --plugin FILE` loads a single file. Hooks are called through "
         "[pluggy](https://pluggy.readthedocs.io), so `hookimpl` takes pluggy's options: "
-        "[wrap a hook](../how-to/wrap-a-hook.md) shows how to change what other plug-ins offer."
+        "[wrap a hook](../how-to/wrap-a-hook.md) shows how to change what other plug-ins offer. "
+        "They are called once for a command, and never inside the recursion. No two plug-ins may offer the same name "
+        "in a hook."
     )
     slots = {slot.hook: slot.name for slot in SLOT_BY_NAME.values()}
     for name in hook_names():
         hook = getattr(hooks, name)
         yield f"## {name}"
         yield _code(f"{name}{_signature(hook)}", "text")
-        body, _, contract = (inspect.getdoc(hook) or "").partition("Contract:")
-        text, _, returned = body.partition(":return:")
+        text, _, returned = (inspect.getdoc(hook) or "").partition(":return:")
         yield _markdown(text)
         yield f"Returns {_markdown(returned)}"
         if name in slots:
-            yield f"Contract: [{_markdown(contract).rstrip('.')}](contracts.md#{slots[name]})."
+            yield f'Contract: [`crvnn_core.testing.CHECKS["{slots[name]}"]`](contracts.md#{slots[name]}).'
             page = how_to(slots[name])
         else:
             what = re.sub("[ _]", "-", _one(name.removeprefix("crvnn_").removesuffix("s")))

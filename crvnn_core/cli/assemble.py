@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from crvnn_core.cli.names import PRESET, SPEC, component
+from crvnn_core.cli.names import SPEC, Name
 from crvnn_core.cli.session import (
     Session,
     json_option,
@@ -31,9 +31,9 @@ def spec_options(command: F) -> F:
     """Add the argument SPEC and the options that override its values."""
     options = [
         click.argument("spec", required=False, type=SPEC),
-        click.option("--preset", type=PRESET, metavar="NAME", help="A named variant to start from."),
+        click.option("--preset", type=Name("preset"), metavar="NAME", help="A named variant to start from."),
         *(
-            click.option(f"--{slot.name}", type=component(slot.name), metavar="NAME", help=slot.help)
+            click.option(f"--{slot.name}", type=Name(slot.name), metavar="NAME", help=slot.help)
             for slot in SLOT_BY_NAME.values()
             if not slot.for_training
         ),

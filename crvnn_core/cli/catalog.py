@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.names import IN_SLOT, KINDS, SLOT_OR_KIND, as_slot
+from crvnn_core.cli.names import IN_SLOT, SlotName
 from crvnn_core.cli.session import (
     Session,
     json_option,
@@ -19,22 +20,17 @@ from crvnn_core.cli.session import (
     print_json,
     print_table,
 )
-from crvnn_core.errors import UnknownNameError
+from crvnn_core.documents import read_toml
+from crvnn_core.errors import CrvnnError, UnknownNameError, nearest
+from crvnn_core.host.catalog import KINDS
+from crvnn_core.host.slots import SLOTS
 
 if TYPE_CHECKING:
-    from crvnn_core.host.attribution import Source
     from crvnn_core.host.catalog import Catalog
-
-_R = TypeVar("_R")
 
 
 @click.command("list")
-@click.argument(
-    "slot",
-    metavar="[WHAT]",
-    type=SLOT_OR_KIND,
-    required=False,
-)
+@click.argument("slot", metavar="[WHAT]", type=SlotName(more=KINDS), required=False)
 @click.argument("name", type=IN_SLOT, required=False)
 @click.option(
     "--copy",
@@ -63,24 +59,14 @@ def list_command(
       crvnn list specs
       crvnn list spec from-file --copy .
     """
-    try:
-        slot = as_slot(slot, *KINDS)
-    except UnknownNameError as error:
-        found = [kind for kind, offered in _kinds(session.catalog).items() if slot in offered]
-        if name is not None or not found:
-            raise
-        ways = ", ".join(f"'crvnn list {kind} {slot}'" for kind in found)
-        raise UnknownNameError(f"'{slot}' is no slot, but a {' and a '.join(found)}: {ways}") from error
     if copy is not None and (slot != "spec" or name is None):
         raise click.UsageError("--copy is for a spec: crvnn list spec NAME --copy DIR.")
     if slot is None or name is None:
         _list(session.catalog, slot, as_json)
         return
-    facts = _KINDS[slot](session.catalog, name) if slot in KINDS else _component(session.catalog, slot, name)
+    facts = _record(session.catalog, slot, name) if slot in KINDS else _component(session.catalog, slot, name)
     if copy is not None:
-        from crvnn_core.spec.paths import copy_spec
-
-        facts["copied"] = [str(path) for path in copy_spec(Path(facts["path"]), copy)]
+        facts["copied"] = [str(path) for path in _copy_spec(Path(facts["path"]), copy)]
     if as_json:
         print_json(facts)
     elif copy is not None:
@@ -91,23 +77,14 @@ def list_command(
         _show_component(facts)
 
 
-def _kinds(catalog: Catalog) -> dict[str, Mapping[str, tuple[Any, Source]]]:
-    """Everything that is installed: of each kind the records by name, and where each is from."""
-    components = {
-        slot: {name: (offer.component, offer.source) for name, offer in offers.items()}
-        for slot, offers in catalog.components.items()
-    }
-    return {**components, "preset": catalog.presets, "spec": catalog.specs, "model": catalog.models}
-
-
 def _list(catalog: Catalog, slot: str | None, as_json: bool) -> None:
     """A table of one kind or of all; specs by themselves have their data and duration too."""
     keys = ["name", "summary", *(["data", "duration", "path"] if slot == "spec" else [])]
+    kinds = (*SLOTS, *KINDS) if slot is None else (slot,)
     rows: list[dict[str, str]] = [
         {"slot": kind, **{key: getattr(record, key) for key in keys}, "package": str(source)}
-        for kind, records in _kinds(catalog).items()
-        if slot in (None, kind)
-        for record, source in records.values()
+        for kind in kinds
+        for record, source in catalog.records(kind).values()
     ]
     if as_json:
         broken = [
@@ -128,47 +105,30 @@ def _component(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
     return {**describe(catalog, slot, name), "contract": [promise(check) for check in CHECKS[slot]]}
 
 
-def _preset(catalog: Catalog, name: str) -> dict[str, Any]:
-    import tomli_w
+def _record(catalog: Catalog, kind: str, name: str) -> dict[str, Any]:
+    """What there is to say of a preset, a spec or a model."""
+    known = catalog.records(kind)
+    if name not in known:
+        raise UnknownNameError(
+            f"no {kind} is called '{name}'.{nearest(name, known)}\n'crvnn list {kind}s' shows what is installed."
+        )
+    record, source = known[name]
+    facts = {"kind": kind, "name": name, "summary": record.summary, "package": str(source)}
+    if kind == "preset":
+        import tomli_w
 
-    preset = catalog.preset(name)
-    return {
-        "kind": "preset",
-        "name": name,
-        "summary": preset.summary,
-        "package": str(catalog.presets[name][1]),
-        "default": preset.default,
-        "use": f"crvnn assemble --preset {name}",
-        "model": dict(preset.model),
-        "text": tomli_w.dumps({"model": dict(preset.model)}),
-    }
-
-
-def _spec(catalog: Catalog, name: str) -> dict[str, Any]:
-    spec, source = _offered("spec", name, catalog.specs)
-    return {
-        "kind": "spec",
-        "name": name,
-        "summary": spec.summary,
-        "package": str(source),
-        "path": spec.path,
-        "data": spec.data,
-        "duration": spec.duration,
-        "use": f"crvnn train {name}",
-        "text": Path(spec.path).read_text(encoding="utf-8"),
-    }
-
-
-def _model(catalog: Catalog, name: str) -> dict[str, Any]:
-    model, source = _offered("model", name, catalog.models)
-    home = Path(model.path)
+        tables = dict(record.model)
+        more = {"default": record.default, "model": tables, "text": tomli_w.dumps({"model": tables})}
+        return {**facts, "use": f"crvnn assemble --preset {name}", **more}
+    facts["path"] = record.path
+    if kind == "spec":
+        text = Path(record.path).read_text(encoding="utf-8")
+        more = {"data": record.data, "duration": record.duration, "text": text}
+        return {**facts, "use": f"crvnn train {name}", **more}
+    home = Path(record.path)
     card, results, spec = home / "MODEL.md", home / "results.json", home / "spec.toml"
     return {
-        "kind": "model",
-        "name": name,
-        "summary": model.summary,
-        "package": str(source),
-        "path": model.path,
+        **facts,
         "use": f"crvnn predict {name} TEXT",
         "spec": tomllib.loads(spec.read_text(encoding="utf-8")) if spec.exists() else None,
         "results": json.loads(results.read_text(encoding="utf-8")) if results.exists() else None,
@@ -176,17 +136,26 @@ def _model(catalog: Catalog, name: str) -> dict[str, Any]:
     }
 
 
-_KINDS = {"preset": _preset, "spec": _spec, "model": _model}
+def _copy_spec(path: Path, directory: Path) -> list[Path]:
+    """Copy a spec file to a directory, and the files beside it that it names; no existing file is overwritten."""
+    names = {text for text in _texts(read_toml(path)) if text and (path.parent / text).is_file()}
+    copies = {path: directory / path.name} | {path.parent / name: directory / name for name in sorted(names)}
+    for copy in copies.values():
+        if copy.exists():
+            raise CrvnnError(f"{copy} exists already; choose another directory for --copy")
+    for source, copy in copies.items():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, copy)
+    return list(copies.values())
 
 
-def _offered(what: str, name: str, known: Mapping[str, tuple[_R, Source]]) -> tuple[_R, Source]:
-    from crvnn_core.errors import UnknownNameError, nearest
-
-    if name not in known:
-        raise UnknownNameError(
-            f"no {what} is called '{name}'.{nearest(name, known)}\n'crvnn list {what}s' shows what is installed."
-        )
-    return known[name]
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in nested tables and lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 def _show_record(facts: dict[str, Any]) -> None:

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from crvnn_core.cli.session import F, Session
-from crvnn_core.host.slots import SLOT_BY_NAME, unknown_slot
-
-if TYPE_CHECKING:
-    from crvnn_core.host.catalog import Catalog
-
-Named = Iterable[tuple[str, str]]  # a name, and what it is
+from crvnn_core.errors import UnknownNameError, nearest
+from crvnn_core.host.slots import SLOT_BY_NAME
 
 
 class Name(click.types.StringParamType):
-    """A name that plug-ins offer; where a path would do as well, ``path`` is "dir" or "file"."""
+    """The name of something that plug-ins offer.
 
-    def __init__(
-        self, name: str, offered: Callable[[Catalog, click.Context], Named], path: str | None = None
-    ) -> None:
-        self.name, self.offered, self.path = name, offered, path
+    :param kind: of it, a slot or one of ``KINDS``; without one it is what the command's argument ``slot`` says.
+    :param path: "dir" or "file" where a path would do as well.
+    """
+
+    def __init__(self, kind: str = "", path: str | None = None) -> None:
+        self.name, self.kind, self.path = kind or "name", kind, path
+
+    def offered(self, ctx: click.Context) -> Iterable[tuple[str, str]]:
+        """Every name, and what it is."""
+        records = ctx.ensure_object(Session).catalog.records(self.kind or str(ctx.params.get("slot")))
+        return [(name, record.summary) for name, (record, _) in records.items()]
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -32,7 +35,7 @@ class Name(click.types.StringParamType):
         """The names that begin so. Nothing may go wrong here: a shell would print it into the user's line."""
         items = [CompletionItem(incomplete, type=self.path)] if self.path else []
         try:
-            offered = list(self.offered(ctx.ensure_object(Session).catalog, ctx))
+            offered = self.offered(ctx)
         except Exception:
             return items
         return items + [
@@ -48,64 +51,42 @@ class SpecOrPath(Name):
         return Path(value)
 
 
-def component(slot: str) -> Name:
-    """The name of a component of a slot."""
-    return Name(slot, lambda catalog, ctx: _components(catalog, slot))
+class SlotName(Name):
+    """The name of a slot, singular or plural.
+
+    :param more: names that will do as well.
+    """
+
+    def __init__(self, more: tuple[str, ...] = ()) -> None:
+        super().__init__("slot")
+        self.more = more
+
+    def offered(self, ctx: click.Context) -> Iterable[tuple[str, str]]:
+        """Every slot, and what it is; in the plural where it is one word among others."""
+        slots = [(slot.plural if self.more else slot.name, slot.help) for slot in SLOT_BY_NAME.values()]
+        return slots + [(f"{name}s", "") for name in self.more]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name in the singular; an error that lists the slots for anything else."""
+        known = (*SLOT_BY_NAME, *self.more)
+        for name in known:
+            if value.lower() in (name, f"{name}s"):
+                return name
+        catalog = (ctx or click.get_current_context()).ensure_object(Session).catalog
+        kinds = [kind for kind in known if value in catalog.records(kind)] if self.more else []
+        if kinds:
+            ways = ", ".join(f"'crvnn list {kind} {value}'" for kind in kinds)
+            raise UnknownNameError(f"'{value}' is no slot, but a {' and a '.join(kinds)}: {ways}")
+        raise UnknownNameError(
+            f"no slot is called '{value}'.{nearest(value, known)}\nSlots: {', '.join(known)}."
+        )
 
 
-def _components(catalog: Catalog, slot: str) -> Named:
-    return [(name, offer.component.summary) for name, offer in catalog.components[slot].items()]
-
-
-def _presets(catalog: Catalog, *_: Any) -> Named:
-    return [(name, preset.summary) for name, (preset, _) in catalog.presets.items()]
-
-
-def _models(catalog: Catalog, *_: Any) -> Named:
-    return [(name, model.summary) for name, (model, _) in catalog.models.items()]
-
-
-def _specs(catalog: Catalog, *_: Any) -> Named:
-    return [(name, spec.summary) for name, (spec, _) in catalog.specs.items()]
-
-
-_OTHERS = {"preset": _presets, "spec": _specs, "model": _models}
-#: What can be listed and described besides the components of a slot.
-KINDS = tuple(_OTHERS)
-
-
-def _of_slot(catalog: Catalog, ctx: click.Context) -> Named:
-    kind = str(ctx.params.get("slot"))
-    return _OTHERS[kind](catalog) if kind in _OTHERS else _components(catalog, kind)
-
-
-def _slots(*_: Any) -> Named:
-    return [(slot.name, slot.help) for slot in SLOT_BY_NAME.values()]
-
-
-def _plurals(*_: Any) -> Named:
-    return [(slot.plural, slot.help) for slot in SLOT_BY_NAME.values()] + [(f"{kind}s", "") for kind in KINDS]
-
-
-PRESET = Name("preset", _presets)
-RUN = Name("run", _models, path="dir")
-SPEC = SpecOrPath("spec", _specs, path="file")
-SLOT = Name("slot", _slots)
-SLOT_OR_KIND = Name("slot", _plurals)
-IN_SLOT = Name("name", _of_slot)
+RUN = Name("model", path="dir")
+SPEC = SpecOrPath("spec", path="file")
+IN_SLOT = Name()
 
 
 def slot_argument(command: F) -> F:
-    """The argument SLOT, singular or plural."""
-    return click.argument("slot", type=SLOT, callback=lambda ctx, parameter, value: as_slot(value))(command)
-
-
-def as_slot(text: str | None, *more: str) -> str | None:
-    """``cells`` or ``cell`` as ``cell``; an error that lists the slots, and the ``more`` names, for anything else."""
-    if text is None:
-        return None
-    plurals = {slot.name: slot.plural for slot in SLOT_BY_NAME.values()} | {name: f"{name}s" for name in more}
-    for name, plural in plurals.items():
-        if text.lower() in (name, plural):
-            return name
-    raise unknown_slot(text, tuple(plurals))
+    """The argument SLOT."""
+    return click.argument("slot", type=SlotName())(command)

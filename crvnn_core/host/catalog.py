@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from crvnn_core.kernels import Library
 
 
+#: What plug-ins offer by name besides the components of slots.
+KINDS = ("preset", "spec", "model")
 #: The schemes of addresses that need no plug-in.
 WEB = ("http", "https")
 
@@ -62,25 +64,19 @@ class Catalog:
         return {slot for slot in ENCODER_PARTS for parameters in asked if slot in parameters}
 
     def unknown(self, slot: str, name: str) -> tuple[str, str]:
-        """What is wrong with ``name``, and what exists."""
+        """What is wrong with ``name``, and what exists, or might if a plug-in were not broken."""
+        broken = " and ".join(f"'{broken.source.plugin}' ({broken.source})" for broken in self.broken)
+        left_out = f" Left out, because of an error: {broken}." if broken else ""
         return (
             f"no {slot} is called '{name}'.{nearest(name, self.components[slot])}",
-            f"Installed: {', '.join(self.components[slot])}. 'crvnn list {slot}' describes them.{self._left_out()}",
+            f"Installed: {', '.join(self.components[slot])}. 'crvnn list {slot}' describes them.{left_out}",
         )
 
-    def _left_out(self) -> str:
-        """The plug-ins that might have offered a name that nothing has."""
-        names = " and ".join(f"'{broken.source.plugin}' ({broken.source})" for broken in self.broken)
-        return f" Left out, because of an error: {names}." if names else ""
-
-    def preset(self, name: str) -> Preset:
-        """The preset called ``name``."""
-        if name not in self.presets:
-            raise UnknownNameError(
-                f"no preset is called '{name}'.{nearest(name, self.presets)}\n"
-                f"Installed: {', '.join(self.presets)}.{self._left_out()}"
-            )
-        return self.presets[name][0]
+    def records(self, kind: str) -> Mapping[str, tuple[Any, Source]]:
+        """What plug-ins offer of a kind, a slot or one of ``KINDS``, by name; each with the plug-in that it is from."""
+        if kind in KINDS:
+            return {"preset": self.presets, "spec": self.specs, "model": self.models}[kind]
+        return {name: (offer.component, offer.source) for name, offer in self.components[kind].items()}
 
     def defaults(self, slot: str) -> list[str]:
         """The components that a spec gets where it names none: at most one, unless the slot takes several."""

@@ -39,6 +39,11 @@ def _is_reference(value: object) -> bool:
     return isinstance(value, str) and value.count(":") == 1
 
 
+def _imported(value: Callable[..., Any] | str) -> Callable[..., Any]:
+    loaded: Callable[..., Any] = pkgutil.resolve_name(value) if isinstance(value, str) else value
+    return loaded
+
+
 @frozen
 class Component:
     """What a plug-in offers: a name for specs, and how to build the module.
@@ -58,10 +63,7 @@ class Component:
 
     def load(self) -> Callable[..., Any]:
         """``build`` as a callable, imported if it is given by name."""
-        if not isinstance(self.build, str):
-            return self.build
-        loaded: Callable[..., Any] = pkgutil.resolve_name(self.build)
-        return loaded
+        return _imported(self.build)
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The parameters of ``build`` by name, with annotations resolved where they can be."""
@@ -116,10 +118,7 @@ class RunSource:
 
     def load(self) -> Callable[[str], Path]:
         """``fetch`` as a function, imported if it is given by name."""
-        loaded: Callable[[str], Path] = (
-            pkgutil.resolve_name(self.fetch) if isinstance(self.fetch, str) else self.fetch
-        )
-        return loaded
+        return _imported(self.fetch)
 
 
 @frozen

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Mapping
 
-from attrs import Factory, field, frozen
+from attrs import field, frozen
 
 from crvnn_core.errors import Path_, UnknownNameError, nearest
 
@@ -35,23 +35,18 @@ class Slot:
     many: bool = False
     #: Arguments that ``assemble`` fills in by name, and what it passes, so that no spec has to repeat them.
     filled_in: Mapping[str, str] = field(factory=dict)
-    #: Whether an encoder may ask for a component of this slot by the slot's name.
-    encoder_part: bool = False
     #: The parameter by which a component may ask for another one of its slot, which a spec names below its own place.
     inner: str = ""
-    #: Whether a trained model can do with another component of this slot, under the same weights.
-    exchangeable: bool = False
-    plural: str = field(default=Factory(lambda self: f"{self.name}s", takes_self=True))
+
+    @property
+    def plural(self) -> str:
+        """What several of its components are called."""
+        return f"{self.name}s"
 
     @property
     def hook(self) -> str:
         """The hook that offers its components."""
         return f"crvnn_{self.plural}"
-
-    @property
-    def template(self) -> str:
-        """The file among the scaffold's templates that a new component starts from."""
-        return f"slots/{self.name}.py.tmpl"
 
     @property
     def for_training(self) -> bool:
@@ -64,34 +59,35 @@ class Slot:
         return found
 
 
-def _encoder_part(name: str, interface: str, help: str, exchangeable: bool = False) -> Slot:
-    return Slot(
-        name=name,
-        interface=f"crvnn_core.interfaces:{interface}",
-        path=("model", name),
-        help=help,
-        filled_in=_WIDTH,
-        encoder_part=True,
-        exchangeable=exchangeable,
-    )
+#: The slots whose components an encoder may ask for, by the slot's name.
+ENCODER_PARTS = ("retriever", "scorer", "decision", "cell", "halting")
+#: The slots whose component can be exchanged in a trained model, under the same weights.
+EXCHANGEABLE = ("retriever", "decision", "halting")
 
-
-_ENCODER_PARTS = (
-    _encoder_part("retriever", "Retriever", "Finds each position's soft neighbours.", exchangeable=True),
-    _encoder_part("scorer", "Scorer", "Scores each position for composition with its right neighbour."),
-    _encoder_part("decision", "Decision", "Turns scores into composition probabilities.", exchangeable=True),
-    _encoder_part("cell", "Cell", "Composes two children into their parent."),
-    _encoder_part("halting", "Halting", "Decides which sequences take another step.", exchangeable=True),
-)
-
+_PART_HELP = {
+    "retriever": "Finds each position's soft neighbours.",
+    "scorer": "Scores each position for composition with its right neighbour.",
+    "decision": "Turns scores into composition probabilities.",
+    "cell": "Composes two children into their parent.",
+    "halting": "Decides which sequences take another step.",
+}
 _RECORDS = (
-    *_ENCODER_PARTS,
+    *(
+        Slot(
+            name=name,
+            interface=f"crvnn_core.interfaces:{name.capitalize()}",
+            path=("model", name),
+            help=_PART_HELP[name],
+            filled_in=_WIDTH,
+        )
+        for name in ENCODER_PARTS
+    ),
     Slot(
         name="encoder",
         interface="crvnn_core.interfaces:Encoder",
         path=("model", "encoder"),
         help="Turns an embedded sequence into a vector.",
-        filled_in=_WIDTH | {slot.name: f"the {slot.name} that the spec names" for slot in _ENCODER_PARTS},
+        filled_in=_WIDTH | {name: f"the {name} that the spec names" for name in ENCODER_PARTS},
         inner="inner",
     ),
     Slot(
@@ -136,10 +132,6 @@ SLOT_BY_PATH: Mapping[Path_, Slot] = {slot.path: slot for slot in _RECORDS}
 
 #: The names of all slots.
 SLOTS = tuple(SLOT_BY_NAME)
-#: The slots whose components an encoder may ask for.
-ENCODER_PARTS = tuple(slot.name for slot in _RECORDS if slot.encoder_part)
-#: The slots whose component can be exchanged in a trained model.
-EXCHANGEABLE = tuple(slot.name for slot in _RECORDS if slot.exchangeable)
 
 
 def slot_at(path: Path_) -> Slot | None:
@@ -153,10 +145,7 @@ def slot_at(path: Path_) -> Slot | None:
 def find_slot(name: str) -> Slot:
     """The slot called ``name``; an error that suggests the nearest name if there is none."""
     if name not in SLOT_BY_NAME:
-        raise unknown_slot(name, SLOTS)
+        raise UnknownNameError(
+            f"no slot is called '{name}'.{nearest(name, SLOTS)}\nSlots: {', '.join(SLOTS)}."
+        )
     return SLOT_BY_NAME[name]
-
-
-def unknown_slot(name: str, known: tuple[str, ...]) -> UnknownNameError:
-    """The error for a name that is none of the ``known`` slots."""
-    return UnknownNameError(f"no slot is called '{name}'.{nearest(name, known)}\nSlots: {', '.join(known)}.")

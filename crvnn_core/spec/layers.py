@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import tomllib
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -12,12 +14,56 @@ from typing import Any
 from attrs import define, evolve, field
 
 from crvnn_core.documents import parse_toml
-from crvnn_core.errors import FAILURES, Origin, Path_, Problem, SpecError
+from crvnn_core.errors import FAILURES, CrvnnWarning, Origin, Path_, Problem, SpecError, nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.component import Preset
 from crvnn_core.host.slots import SLOT_BY_NAME, slot_at
 from crvnn_core.runs.spec_file import was_resolved
-from crvnn_core.spec.paths import NamedFiles, find_spec
+
+#: The paths of spec files by the names that plug-ins offer them under.
+NamedFiles = Mapping[str, Path]
+
+
+def find_spec(given: Path | str, named: NamedFiles, beside: Path = Path(), asked: str = "") -> Path:
+    """The spec file at a path, or the one that a plug-in offers under this name.
+
+    :param beside: the directory that a relative path starts from.
+    :param asked: where it was asked for, for messages.
+    """
+    path, name = beside / given, str(given)
+    try:
+        found = path.is_file()
+    except OSError as error:  # such as a path that is too long
+        raise SpecError([Origin(f"{asked}{path!s:.200}").problem((), str(error.strerror))]) from None
+    if found:
+        if name in named:
+            message = (
+                f"{path} is a file, and '{name}' is a spec of an installed package too; the file is used"
+            )
+            warnings.warn(CrvnnWarning(message), stacklevel=3)
+        return path
+    if name in named:
+        return named[name]
+    if not path.exists():
+        raise SpecError([Origin(f"{asked}{path}").problem((), *_absent(path, name, named))])
+    return path
+
+
+def _absent(path: Path, name: str, named: NamedFiles) -> tuple[str, str]:
+    """What to say of a spec that does not exist, and the specs that do."""
+    if PurePath(name).suffix or PurePath(name).name != name:
+        if path.stem in named:
+            return (
+                "there is no such file",
+                f"A spec that comes with a package is used by its name: {path.stem}",
+            )
+        found = sorted(each.name for each in path.parent.glob("*.toml")) if path.parent.is_dir() else []
+        return "there is no such file", f"{path.parent} has {', '.join(found)}." if found else ""
+    guess = nearest(name, named)
+    return (
+        f"there is no such file, and no spec has this name.{guess}",
+        "'crvnn list specs' lists those that have one.",
+    )
 
 
 @define
@@ -307,3 +353,22 @@ def merge_tables(into: dict[str, Any], data: Mapping[str, Any]) -> None:
             merge_tables(into[key], value)
         else:
             into[key] = value
+
+
+def absolute(value: Any, origin: Origin) -> Any:
+    """A path (or a list of paths) of a spec as an absolute one, so that it means the same in every directory.
+
+    A relative path in a file starts from the directory of that file, one of --set from the working directory.
+    """
+    if isinstance(value, (list, tuple)):
+        return type(value)(absolute(each, origin) for each in value)
+    if origin.directory is None or not value or not isinstance(value, (str, PurePath)) or "://" in str(value):
+        return value
+    try:
+        path = Path(value).expanduser()
+    except RuntimeError as error:  # nobody is called so
+        raise ValueError(f"{value!r}: {error}") from None
+    start = origin.directory
+    if origin.packaged and not (start / path).exists():
+        start = Path()  # the package has no such file: it is the user's data
+    return type(value)(os.path.abspath(start / path))

@@ -26,12 +26,12 @@ from crvnn_core.spec.layers import (
     Layered,
     encoder_parameters,
     fill_in_inner,
+    find_spec,
     overrides,
     read_tables,
     read_toml,
     table_layers,
 )
-from crvnn_core.spec.paths import find_spec
 from crvnn_core.spec.reader import Reader
 from crvnn_core.spec.schema import RunSpec, Stage
 from crvnn_core.spec.stages import lay_stages, separate_stages, value_paths
@@ -109,13 +109,13 @@ def resolve(
         names = catalog.defaults(slot.name)
         if slot.many or names:
             layered.lay(_nested(slot.path, names if slot.many else names[0]), {}, Origin("defaults"))
-    if chosen is not None:
-        layered.lay({"model": catalog.preset(chosen).model}, {}, Origin(f"preset '{chosen}'"))
+    own = catalog.presets[chosen][0] if chosen is not None else None
+    if own is not None:
+        layered.lay({"model": own.model}, {}, Origin(f"preset '{chosen}'"))
     for data, origins, origin in layers:
         # The search space of 'crvnn sweep' may stand in the file; as an option it would be lost without a word.
         others = ("preset",) if origin.is_option else ("preset", "sweep")
         layered.lay({key: value for key, value in data.items() if key not in others}, origins, origin)
-    own = catalog.preset(chosen) if chosen is not None else None
     fill_in_inner(catalog, layered, own)
     spec = reader.run_spec()
     reader.problems += unused_parts(catalog, layered, layers, asked)

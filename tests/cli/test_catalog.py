@@ -100,6 +100,10 @@ def test_specs_are_listed_with_their_data_and_duration(catalog):
 def test_a_spec_is_copied_by_name(tmp_path):
     run("list", "spec", "from-file", "--copy", str(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"from-file.toml", "reviews.csv"}
+    (tmp_path / "reviews.csv").write_text("mine")
+    again = run("list", "spec", "from-file", "--copy", str(tmp_path), code=2).stderr
+    assert "from-file.toml exists already; choose another directory" in again
+    assert (tmp_path / "reviews.csv").read_text() == "mine"
     for mistake in (["specs"], ["cell", "gated"]):
         assert "--copy is for a spec" in run("list", *mistake, "--copy", str(tmp_path), code=2).stderr
 

@@ -1,6 +1,5 @@
 """Specs by name, and the paths in a spec: relative to the file that they are written in."""
 
-import os
 import tomllib
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 from crvnn_core import (
     Component,
-    CrvnnError,
     CrvnnWarning,
     FilePath,
     NamedSpec,
@@ -17,7 +15,6 @@ from crvnn_core import (
 )
 from crvnn_core.annotations import holds_path
 from crvnn_core.spec import read_spec, spec_text, write_spec
-from crvnn_core.spec.paths import copy_spec
 from spec_problems import the_problem_of
 from stub_plugins import plugin
 
@@ -153,11 +150,3 @@ def test_an_unknown_name_is_an_error_that_knows_the_nearest(offering):
 
 def test_the_file_of_a_named_spec_in_another_place_is_an_error_that_gives_the_name(offering):
     assert "is used by its name: offered" in the_problem_of(offering, "tasks/specs/offered.toml")
-
-
-def test_a_copy_of_a_spec_has_its_files_and_overwrites_none(catalog, home):
-    copies = copy_spec(home / "mine" / "my.toml", Path("copy"))
-    assert copies == [Path("copy/my.toml"), Path("copy/rows.csv")]
-    assert read_spec(catalog, "copy/my.toml").task.params["train"] == os.path.abspath("copy/rows.csv")
-    with pytest.raises(CrvnnError, match=r"my\.toml exists already; choose another directory"):
-        copy_spec(home / "mine" / "my.toml", Path("copy"))

@@ -32,7 +32,7 @@ def test_every_preset_resolves_and_contains_every_parameter(catalog, preset):
     for slot, part in parts.items():
         known = set(catalog.find(slot, part.name).component.settings(slot))
         assert set(part.params) == known, slot
-    for key, value in catalog.preset(preset).model["encoder"].items():
+    for key, value in catalog.presets[preset][0].model["encoder"].items():
         assert key == "name" or spec.model.encoder.params[key] == value
 
 
@@ -97,7 +97,7 @@ def test_a_missing_parameter_is_an_error(catalog, spec_file):
 
 
 def test_a_preset_that_leaves_a_slot_open_needs_a_spec_that_fills_it(catalog):
-    model = {slot: part for slot, part in catalog.preset("paper").model.items() if slot != "cell"}
+    model = {slot: part for slot, part in catalog.presets["paper"][0].model.items() if slot != "cell"}
 
     class Open:
         @hookimpl
@@ -342,7 +342,7 @@ def test_without_defaults_a_spec_is_told_what_it_must_name():
 
 def test_a_preset_goes_over_the_defaults(catalog):
     mine = offering(
-        crvnn_presets=[Preset("vectors", {**catalog.preset("paper").model, "embedding": "glove"})]
+        crvnn_presets=[Preset("vectors", {**catalog.presets["paper"][0].model, "embedding": "glove"})]
     )
     both = read_catalog(create_plugin_manager(mine))
     sets = ["model.embedding.path=vectors.txt"]

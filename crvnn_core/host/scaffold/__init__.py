@@ -42,7 +42,7 @@ def create_package(slot: str, name: str, target: Path) -> list[str]:
         "hook": find_slot(slot).hook,
     }
     here = files("crvnn_core.host.scaffold") / "templates"
-    template = here / find_slot(slot).template
+    template = here / "slots" / f"{slot}.py.tmpl"
     if re.search(rf"\b{words['Class']}\b", template.read_text(encoding="utf-8")):
         words["Class"] += slot.capitalize()  # the template uses that name for something else
     texts = {

@@ -21,6 +21,7 @@ import crvnn
 import crvnn.sklearn as crvnn_sklearn
 import crvnn_core
 from crvnn_core import SLOTS, create_plugin_manager, read_catalog
+from crvnn_core.annotations import described
 from crvnn_core.cli import main as command_line
 from crvnn_core.cli.session import Session
 from crvnn_core.host import hooks
@@ -28,7 +29,6 @@ from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH
 from crvnn_core.spec.description import describe
 from crvnn_core.spec.schema import ModelSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.stages import SHARED_SETTINGS
-from crvnn_core.spec.values import describe as describe_kind
 from crvnn_core.testing import CHECKS, promise
 
 HERE = Path(__file__).parent / "reference"
@@ -256,7 +256,7 @@ def _key(table: str, attribute: attrs.Attribute[Any], comments: dict[str, str]) 
     elif path == ("stages",):
         kind, default = "a list of tables, [`[[stages]]`](#stages)", ""
     elif not attrs.has(attribute.type):
-        kind, default = describe_kind(attribute.type), f"`{attribute.default}`"
+        kind, default = described(attribute.type), f"`{attribute.default}`"
     else:
         kind, default = f"a table, [`[{attribute.name}]`](#{attribute.name})", ""
     return f"`{'.'.join(path)}`", kind, default, explained

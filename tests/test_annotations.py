@@ -7,11 +7,9 @@ from typing import Annotated
 import pytest
 
 from crvnn_core import Component, Range, check_ranges, create_plugin_manager, read_catalog
-from crvnn_core.annotations import Count, FilePath, Probability, bare, ranges
+from crvnn_core.annotations import Count, FilePath, Probability, bare, check_value, described, ranges
 from crvnn_core.spec.description import describe
 from crvnn_core.spec.reader import settings_of
-from crvnn_core.spec.values import check_value
-from crvnn_core.spec.values import describe as describe_kind
 from spec_problems import problems_of
 from stub_plugins import plugin
 
@@ -32,19 +30,42 @@ def test_a_range_knows_its_numbers_and_its_words(limits, text, within, without):
     assert not any(number in limits for number in (*without, math.nan, math.inf, -math.inf))
 
 
-def test_values_are_checked_against_ranges_also_within_lists():
-    assert check_value(1, Probability) == 1.0
-    with pytest.raises(ValueError, match="must be at least 0 and at most 1, not 3"):
-        check_value(3, Probability)
-    with pytest.raises(ValueError, match=r"must be an integer, not 1\.5"):
-        check_value(1.5, Count)
-    with pytest.raises(ValueError, match="must be at least 1, not 0"):
-        check_value([1, 0], list[Count])
+@pytest.mark.parametrize(
+    ("annotation", "value", "message"),
+    [
+        (Probability, 3, "must be at least 0 and at most 1, not 3"),
+        (Count, 1.5, r"must be an integer, not 1\.5"),
+        (list[Count], [1, 0], "must be at least 1, not 0"),
+        (list[int], ["a"], "must be an integer, not 'a'"),
+        (list[str], "ab", "must be a list, not 'ab'"),
+        (list[str] | str, 3, "must be a list or a string, not 3"),
+        (list[str] | str, [1], "must be a list or a string, not"),
+        (int | None, "a", "must be an integer, not 'a'"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_annotation_is_an_error(annotation, value, message):
+    with pytest.raises(ValueError, match=message):
+        check_value(value, annotation)
+
+
+def test_a_value_is_never_converted_but_an_integer_to_a_float():
+    for annotation, value in (
+        (list[int], [1, 2]),
+        (list[str], ["a"]),
+        (list[str] | str, "ab"),
+        (list[str] | str, ["a"]),
+        (int | None, None),
+        (inspect.Parameter.empty, [1, "a"]),
+        (bool, True),
+    ):
+        assert check_value(value, annotation) == value
+    for annotation in (float, Probability):
+        assert (check_value(1, annotation), type(check_value(1, annotation))) == (1.0, float)
 
 
 def test_annotations_are_described_in_words():
-    assert describe_kind(Probability) == "a number, at least 0 and at most 1"
-    assert describe_kind(FilePath) == "a path"
+    assert described(Probability) == "a number, at least 0 and at most 1"
+    assert described(FilePath) == "a path"
     assert (bare(Count), bare(int)) == (int, int)
 
 

@@ -9,15 +9,13 @@ from typing import Any
 
 from attrs import evolve
 
-from crvnn_core.annotations import ranges
+from crvnn_core.annotations import check_value, described, ranges
 from crvnn_core.errors import Problem, SpecError, nearest
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.component import Component
 from crvnn_core.host.slots import find_slot
 from crvnn_core.spec.layers import override
 from crvnn_core.spec.reader import settings_of
-from crvnn_core.spec.values import check_value
-from crvnn_core.spec.values import describe as describe_kind
 
 
 def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
@@ -39,7 +37,7 @@ def describe(catalog: Catalog, slot: str, name: str) -> dict[str, Any]:
         "parameters": [
             {
                 "name": key,
-                "kind": f"an {slot}" if key == inner else describe_kind(parameter.annotation),
+                "kind": f"an {slot}" if key == inner else described(parameter.annotation),
                 "limits": " and ".join(map(str, ranges(parameter.annotation))),
                 "default": "the preset's" if key == inner else _default(parameter),
                 "text": explained.get(key, ""),

@@ -10,13 +10,12 @@ from typing import Any, Literal, get_origin
 import attrs
 import tomli_w
 
-from crvnn_core.annotations import holds_path
+from crvnn_core.annotations import check_value, holds_path
 from crvnn_core.errors import FAILURES, Path_, PluginError, Problem, nearest, raised_at
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH, Slot
 from crvnn_core.spec.layers import Layered, absolute
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
-from crvnn_core.spec.values import check_value
 
 _TABLES = {"model": ModelSpec, "training": TrainingSpec}
 

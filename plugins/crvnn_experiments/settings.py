@@ -8,13 +8,12 @@ from typing import Annotated, Any, Literal
 import attrs
 from attrs import field, frozen
 
-from crvnn_core.annotations import Count, CountOrZero, Range
+from crvnn_core.annotations import Count, CountOrZero, Range, check_value
 from crvnn_core.errors import Origin, Path_, Problem, SpecError, nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec import RunSpec, spec_dict
 from crvnn_core.spec.layers import Layer, Layered, overrides
 from crvnn_core.spec.resolve import resolve
-from crvnn_core.spec.values import check_value
 from crvnn_experiments.space import (
     Choice,
     Dimension,

@@ -12,13 +12,12 @@ from crvnn_core import (
     InputError,
     PluginError,
     SpecError,
-    create_plugin_manager,
-    hookimpl,
-    read_catalog,
 )
 from crvnn_core.spec import PartSpec, read_spec
 from crvnn_core.spec.assembly import assemble
-from own_components import SMALL, with_components
+from stub_plugins import with_components
+
+SMALL = ["model.width=8", "model.scorer.transition=4"]
 
 
 def raises(error):
@@ -86,12 +85,7 @@ def test_every_part_that_refuses_its_settings_is_named_at_once():
 
 
 def test_a_component_that_is_not_what_its_slot_needs_is_refused(catalog):
-    class Mine:
-        @hookimpl
-        def crvnn_cells(self):
-            return [Component("no-cell", lambda width: torch.nn.Linear(width, width))]
-
-    mine = read_catalog(create_plugin_manager(Mine()))
+    mine = with_components(cell=[Component("no-cell", lambda width: torch.nn.Linear(width, width))])
     with pytest.raises(PluginError, match=r"cell 'no-cell' \(Mine\): built a Linear, which is no Cell"):
         assemble(read_spec(mine, parts={"cell": "no-cell"}), mine)
 

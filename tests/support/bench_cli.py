@@ -1,22 +1,14 @@
 """``crvnn bench`` called in this process."""
 
 import json
+from functools import partial
 
-from click.testing import CliRunner
-
-from crvnn_core.cli import main
+import calling
 
 #: Options for a quick measurement.
 SMALL = ("--width", "8", "--threads", "1")
 
-
-def run(*args, code=0):
-    """The finished call; it must have ended with this code."""
-    result = CliRunner().invoke(main, ["bench", *map(str, args)], prog_name="crvnn")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
+run = partial(calling.run, "bench")
 
 
 def answer(*args):

@@ -10,13 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
 from attrs import field, frozen
 
 from crvnn_core.documents import parse_json, parse_toml
 from crvnn_core.runs.spec_file import is_whole
 from crvnn_core.training import checkpoint
-from small import PLUGIN, options
+from small import PLUGIN, bits, options
 from sweeps import BASE
 from tables import TABLE
 
@@ -128,7 +127,7 @@ def _lasting(path: Path) -> object:
     if path.name.startswith("."):
         return None
     if path.suffix == ".safetensors":
-        return _bits(checkpoint.load(path))
+        return bits(checkpoint.load(path))
     if path.suffix == ".gz":
         return gzip.decompress(path.read_bytes())
     if path.suffix == ".tsv":
@@ -155,15 +154,6 @@ def _lasting(path: Path) -> object:
 
 def _without_times(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if key not in _CHANGING}
-
-
-def _bits(tree: object) -> object:
-    """A tree with the bytes of tensors in their place."""
-    if isinstance(tree, torch.Tensor):
-        return str(tree.dtype), tuple(tree.shape), tree.reshape(-1).view(torch.uint8).numpy().tobytes()
-    if isinstance(tree, dict):
-        return {key: _bits(value) for key, value in tree.items()}
-    return [_bits(each) for each in tree] if isinstance(tree, (list, tuple)) else repr(tree)
 
 
 def until(condition, seconds=60.0):

@@ -2,23 +2,23 @@
 
 import base64
 import hashlib
-import http.server
 import json
 import re
-import threading
-from contextlib import contextmanager
+
+from attrs import Factory, define
+
+from serving import Handler, up
 
 
+@define
 class Hub:
-    """What is stored, and what was asked for."""
+    """What is stored."""
 
-    def __init__(self):
-        self.repositories = {}  # name -> branch -> path -> content
-        self.private = set()
-        self.messages = []  # of the commits
-        self.asked = []
-        self.token = "secret"
-        self.address = ""
+    repositories: dict = Factory(dict)  # name -> branch -> path -> content
+    private: set = Factory(set)
+    messages: list = Factory(list)  # of the commits
+    token: str = "secret"
+    address: str = ""
 
     def commit_of(self, name, revision):
         """A number of 40 digits for the state of a branch."""
@@ -27,87 +27,80 @@ class Hub:
 
     def branch(self, name, revision):
         """The branch that a name, or a commit, stands for; ``None`` if there is none."""
-        for branch in self.repositories.get(name, {}):
-            if revision in (branch, self.commit_of(name, branch)):
-                return branch
-        return None
+        known = self.repositories.get(name, {})
+        return next((each for each in known if revision in (each, self.commit_of(name, each))), None)
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _HubHandler(Handler):
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self):
-        hub, path = self.server.hub, self.path.partition("?")[0]
-        hub.asked.append((self.command, path))
+    def do_GET(self):  # noqa: N802 - http.server's name
+        path = self.path.partition("?")[0]
         if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(?:revision|tree)/([^/]+))?", path):
-            self._repository(hub, match[1], match[2] or "main", "/tree/" in path)
+            self._repository(self.server.state, match[1], match[2] or "main", "/tree/" in path)
         elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            self._file(hub, *match.groups())
+            self._file(self.server.state, *match.groups())
         else:
             self._error(404, "EntryNotFound")
 
     do_HEAD = do_GET  # noqa: N815 - http.server's name
 
-    def do_POST(self):
-        hub, path = self.server.hub, self.path.partition("?")[0]
-        hub.asked.append((self.command, path))
+    def do_POST(self):  # noqa: N802
+        hub, path = self.server.state, self.path.partition("?")[0]
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.headers.get("Authorization") != f"Bearer {hub.token}":
+        action = re.fullmatch(r"/api/models/([^/]+/[^/]+)/(branch|preupload|commit)/(.+)", path)
+        if not self._has_access(hub):
             self._error(401, "", "Invalid username or password.")
         elif path == "/api/repos/create":
-            asked = json.loads(body)
-            name = f"{asked['organization']}/{asked['name']}"
-            if name in hub.repositories:
-                self._answer({"url": f"{hub.address}/{name}"}, 409)
-                return
-            hub.repositories[name] = {"main": {}}
-            hidden = asked.get("private") or asked.get("visibility") == "private"  # former and later versions
-            hub.private |= {name} if hidden else set()
-            self._answer({"url": f"{hub.address}/{name}"})
+            self._create(hub, json.loads(body))
         elif path == "/api/validate-yaml":  # the front matter of a model card
-            self._answer({"errors": [], "warnings": []})
-        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/branch/(.+)", path):
-            hub.repositories[match[1]][match[2]] = dict(hub.repositories[match[1]]["main"])
-            self._answer({})
-        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/preupload/(.+)", path):
-            files = [{**file, "uploadMode": "regular"} for file in json.loads(body)["files"]]
-            keys = ("path", "uploadMode")
-            self._answer(
-                {"files": [{**{key: file[key] for key in keys}, "shouldIgnore": False} for file in files]}
-            )
-        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/commit/(.+)", path):
-            self._commit(hub, *match.groups(), [json.loads(line) for line in body.splitlines()])
-        else:
+            self._json({"errors": [], "warnings": []})
+        elif action is None:
             self._error(404, "EntryNotFound")
+        elif action[2] == "branch":
+            hub.repositories[action[1]][action[3]] = dict(hub.repositories[action[1]]["main"])
+            self._json({})
+        elif action[2] == "preupload":
+            plain = {"uploadMode": "regular", "shouldIgnore": False}
+            self._json({"files": [{"path": file["path"], **plain} for file in json.loads(body)["files"]]})
+        else:
+            self._commit(hub, action[1], action[3], map(json.loads, body.splitlines()))
+
+    def _has_access(self, hub):
+        return self.headers.get("Authorization") == f"Bearer {hub.token}"
+
+    def _create(self, hub, wanted):
+        name = f"{wanted['organization']}/{wanted['name']}"
+        new = name not in hub.repositories
+        if new:
+            hub.repositories[name] = {"main": {}}
+            if wanted.get("private") or wanted.get("visibility") == "private":  # former and later versions
+                hub.private.add(name)
+        self._json({"url": f"{hub.address}/{name}"}, 200 if new else 409)
 
     def _commit(self, hub, name, branch, lines):
         for line in lines:
+            value = line["value"]
             if line["key"] == "header":
-                hub.messages.append(line["value"]["summary"])
+                hub.messages.append(value["summary"])
             else:
-                content = base64.b64decode(line["value"]["content"])
-                hub.repositories[name][branch][line["value"]["path"]] = content
+                hub.repositories[name][branch][value["path"]] = base64.b64decode(value["content"])
         commit = hub.commit_of(name, branch)
-        self._answer(
-            {"success": True, "commitOid": commit, "commitUrl": f"{hub.address}/{name}/commit/{commit}"}
-        )
+        url = f"{hub.address}/{name}/commit/{commit}"
+        self._json({"success": True, "commitOid": commit, "commitUrl": url})
 
     def _repository(self, hub, name, revision, tree):
         known = hub.branch(name, revision)
-        hidden = name in hub.private and self.headers.get("Authorization") != f"Bearer {hub.token}"
-        if name not in hub.repositories or hidden:
+        if name not in hub.repositories or (name in hub.private and not self._has_access(hub)):
             self._error(401, "RepoNotFound", "Repository Not Found")
         elif known is None:
             self._error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        elif tree:
+            files = hub.repositories[name][known].items()
+            self._json([{"type": "file", "path": p, "oid": "0" * 40, "size": len(c)} for p, c in files])
         else:
-            files = hub.repositories[name][known]
-            if tree:
-                self._answer(
-                    [{"type": "file", "path": p, "oid": "0" * 40, "size": len(c)} for p, c in files.items()]
-                )
-                return
-            names = [{"rfilename": path} for path in files]
-            self._answer({"id": name, "sha": hub.commit_of(name, known), "siblings": names})
+            names = [{"rfilename": path} for path in hub.repositories[name][known]]
+            self._json({"id": name, "sha": hub.commit_of(name, known), "siblings": names})
 
     def _file(self, hub, name, revision, path):
         branch = hub.branch(name, revision)
@@ -115,40 +108,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._error(404, "EntryNotFound")
             return
         content = hub.repositories[name][branch][path]
-        tag = hashlib.sha1(content).hexdigest()
-        self._send(200, content, {"ETag": f'"{tag}"', "X-Repo-Commit": hub.commit_of(name, branch)})
+        tag = f'"{hashlib.sha1(content).hexdigest()}"'
+        self.respond(200, content, ETag=tag, X_Repo_Commit=hub.commit_of(name, branch))
 
-    def _answer(self, content, status=200):
-        self._send(status, json.dumps(content).encode(), {"Content-Type": "application/json"})
+    def _json(self, content, status=200):
+        self.respond(status, json.dumps(content).encode(), Content_Type="application/json")
 
     def _error(self, status, code, message=""):
-        self._send(status, b"", {"X-Error-Code": code, "X-Error-Message": message})
-
-    def _send(self, status, content, headers):
-        self.send_response(status)
-        for key, value in headers.items():
-            self.send_header(key, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def log_message(self, *args):
-        pass
+        self.respond(status, X_Error_Code=code, X_Error_Message=message)
 
 
-@contextmanager
 def hub():
     """A hub that is up until the end of the block."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    server.hub = Hub()
-    server.hub.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server.hub
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return up(_HubHandler, Hub())

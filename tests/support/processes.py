@@ -6,12 +6,11 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-from small import PLUGIN
+from small import PLUGIN, start
 
 #: Seconds that a training may take here, where many processes share few cores.
 PATIENCE = 900
@@ -41,33 +40,11 @@ def srun(nodes, tasks, *args, cwd):
         "SLURM_NTASKS_PER_NODE": tasks,
         "MASTER_PORT": free_port(),
     }
-    return [
-        start(
-            sys.executable,
-            PLUGIN,
-            *args,
-            cwd=cwd,
-            SLURM_PROCID=rank,
-            SLURM_NODEID=rank // tasks,
-            SLURM_LOCALID=rank % tasks,
-            **shared,
-        )
+    ranks = [
+        {"SLURM_PROCID": rank, "SLURM_NODEID": rank // tasks, "SLURM_LOCALID": rank % tasks}
         for rank in range(nodes * tasks)
     ]
-
-
-def start(*command, cwd, **environment):
-    """A process with pipes, with additional variables in its environment."""
-    variables = {"OMP_NUM_THREADS": "1", **{name: str(value) for name, value in environment.items()}}
-    return subprocess.Popen(
-        list(map(str, command)),
-        cwd=cwd,
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
+    return [start(sys.executable, PLUGIN, *args, cwd=cwd, **shared, **rank) for rank in ranks]
 
 
 def ended(*processes):

@@ -1,4 +1,4 @@
-"""The sequence encoders from their equations: one sequence [n, d] at a time, token by token, without shared code."""
+"""The sequence encoders from their equations and torch's own layers: one sequence [n, d] at a time, without padding."""
 
 import math
 
@@ -8,31 +8,12 @@ from torch.nn import functional as F  # noqa: N812
 
 def slow_lstm(encoder, inputs):
     """The last output of a stack of LSTMs."""
-    lstm = encoder.lstm
-    for layer in range(lstm.num_layers):
-        of_input, of_state, bias, other = (
-            getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
-        state = memory = torch.zeros_like(inputs[0])
-        outputs = []
-        for token in inputs:
-            take, keep, new, show = (of_input @ token + bias + of_state @ state + other).chunk(4)
-            memory = torch.sigmoid(keep) * memory + torch.sigmoid(take) * torch.tanh(new)
-            state = torch.sigmoid(show) * torch.tanh(memory)
-            outputs.append(state)
-        inputs = torch.stack(outputs)
-    return inputs[-1]
+    return encoder.lstm(inputs)[0][-1]
 
 
-def slow_attention(attention, x):
-    """Attention of a sequence [n, d] to itself, head by head."""
-    queries, keys, values = F.linear(x, attention.in_proj_weight, attention.in_proj_bias).chunk(3, -1)
-    size = x.shape[1] // attention.num_heads
-    heads = []
-    for begin in range(0, x.shape[1], size):
-        q, k, v = (part[:, begin : begin + size] for part in (queries, keys, values))
-        heads.append(torch.softmax(q @ k.t() / math.sqrt(size), -1) @ v)
-    return attention.out_proj(torch.cat(heads, -1))
+def attention(layer, x):
+    """Attention of a sequence [n, d] to itself."""
+    return layer.self_attn(x, x, x, need_weights=False)[0]
 
 
 def sinusoids(place, width):
@@ -45,11 +26,8 @@ def sinusoids(place, width):
 def slow_transformer(encoder, inputs):
     """The mean of the outputs of a Transformer."""
     n, width = inputs.shape
-    x = inputs + torch.stack([sinusoids(i, width) for i in range(n)]).to(inputs.dtype)
-    for layer in encoder.stack.layers:
-        x = x + slow_attention(layer.self_attn, layer.norm1(x))
-        x = x + layer.linear2(F.gelu(layer.linear1(layer.norm2(x))))
-    return encoder.stack.norm(x).mean(0)
+    places = torch.stack([sinusoids(i, width) for i in range(n)])
+    return encoder.stack(inputs + places.to(inputs.dtype)).mean(0)
 
 
 def ponder(encoder, inputs):
@@ -60,7 +38,7 @@ def ponder(encoder, inputs):
     chances, states = [[] for _ in range(n)], [[] for _ in range(n)]
     for t in range(1, encoder.max_steps + 1):
         x = torch.stack([h[i] + sinusoids(i, width) + sinusoids(t, width) for i in range(n)])
-        a = layer.norm1(x + slow_attention(layer.self_attn, x))
+        a = layer.norm1(x + attention(layer, x))
         new = layer.norm2(a + layer.linear2(F.gelu(layer.linear1(a))))
         for i in range(n):
             if not halted[i]:

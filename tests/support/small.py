@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
+
 from crvnn_core import (
     Component,
     CrvnnError,
@@ -21,9 +23,7 @@ from crvnn_core import (
     Example,
     Observer,
     Task,
-    create_plugin_manager,
     hookimpl,
-    read_catalog,
 )
 from crvnn_core.host.slots import SLOT_BY_NAME
 from crvnn_core.spec import read_spec
@@ -111,16 +111,24 @@ class Interrupting(Observer):
             os.kill(os.getpid(), number)
 
 
-@hookimpl
-def crvnn_tasks():
-    return [Component("letters", Letters), Component("pairs", Pairs)]
-
-
 class Eager(Decision):
     """Composes whatever it may, at once: of n tokens, all but the last two are lost in conflicts."""
 
     def forward(self, scores, near, eligible, exists):
         return eligible.to(scores.dtype) + 0 * scores
+
+
+class Averaging(Encoder):
+    """Keeps no trace."""
+
+    def forward(self, inputs, mask, *, trace=False):
+        zeros = inputs.new_zeros(len(inputs))
+        return Encoding((inputs * mask.unsqueeze(-1)).sum(1), zeros, zeros)
+
+
+@hookimpl
+def crvnn_tasks():
+    return [Component("letters", Letters), Component("pairs", Pairs)]
 
 
 @hookimpl
@@ -173,39 +181,25 @@ class Notebook(Observer):
 
 def catalog_with(**components):
     """What is installed, the small tasks, and by slot components of one's own that are called ``mine``."""
-    import small
+    import small  # here, since crvnn imports this file alone as a plug-in
+    from stub_plugins import with_components
 
-    class Mine:
-        pass
-
-    for slot, build in components.items():
-        setattr(Mine, SLOT_BY_NAME[slot].hook, _offering(build))
-    return read_catalog(create_plugin_manager(small, Mine()))
-
-
-def _offering(build):
-    def offer(self):
-        return [Component("mine", build)]
-
-    return hookimpl(offer)
+    return with_components(small, **{slot: [Component("mine", build)] for slot, build in components.items()})
 
 
 def variant(*sets, **components):
     """A small variant put together, with a notebook among its observers, and components of one's own by slot."""
     catalog = catalog_with(**components)
-    places = {name: ".".join(slot.path) for name, slot in SLOT_BY_NAME.items()}
-    value = {False: "mine", True: '["mine"]'}
-    mine = [f"{places[slot]}={value[SLOT_BY_NAME[slot].many]}" for slot in components]
-    others = [
-        text for text in _settings(*mine, *sets) if not any(text.startswith(places[s]) for s in components)
-    ]
+    slots = {".".join(slot.path): slot for slot in map(SLOT_BY_NAME.__getitem__, components)}
+    mine = [f"{place}=" + ('["mine"]' if slot.many else "mine") for place, slot in slots.items()]
+    others = [text for text in _settings(*mine, *sets) if not text.startswith(tuple(slots))]
     assembly = assemble(read_spec(catalog, sets=[*others, *mine, *sets]), catalog)
     assembly.observers.append(Notebook())
     return assembly
 
 
 def _settings(*sets):
-    """The settings of a small variant; of another encoder those of the scorer are left out, which it need not have."""
+    """The settings of a small variant; other encoders than the default need not have a scorer."""
     other = any(text.startswith("model.encoder=") for text in sets)
     return [text for text in SETTINGS if not (other and text.startswith("model.scorer."))]
 
@@ -239,21 +233,17 @@ def differences(one, two):
 
 
 def same(one, two):
-    """Whether two trees of tensors, numbers and texts are the same, bit for bit."""
-    import torch
+    """Whether two trees of tensors, numbers and strings are the same, bit for bit."""
+    return bits(one) == bits(two)
 
-    if isinstance(one, torch.Tensor) or isinstance(two, torch.Tensor):
-        alike = type(one) is type(two) and one.dtype == two.dtype and one.shape == two.shape
-        return alike and torch.equal(
-            one.reshape(-1).view(torch.uint8), two.reshape(-1).view(torch.uint8)
-        )  # NaN too
-    if type(one) is not type(two):
-        return False
-    if isinstance(one, dict):
-        return list(one) == list(two) and all(same(one[key], two[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(two) and all(map(same, one, two))
-    return one == two or (one != one and two != two)
+
+def bits(tree):
+    """A tree whose tensors and numbers, NaN too, are in a form that equals only the same, bit for bit."""
+    if isinstance(tree, torch.Tensor):
+        return tree.dtype, tree.shape, tree.detach().reshape(-1).view(torch.uint8).numpy().tobytes()
+    if isinstance(tree, dict):
+        return dict, [(key, bits(value)) for key, value in tree.items()]
+    return type(tree), [bits(each) for each in tree] if isinstance(tree, (list, tuple)) else repr(tree)
 
 
 def options(*sets):
@@ -265,12 +255,26 @@ def options(*sets):
     ]
 
 
+def start(*command, cwd, **environment):
+    """A process with pipes that has just been started, with additional variables in its environment."""
+    return subprocess.Popen(
+        list(map(str, command)),
+        cwd=cwd,
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            **{name: str(value) for name, value in environment.items()},
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
 def begin(*args, cwd):
     """``crvnn`` in a process of its own, which has just been started."""
-    command = [sys.executable, str(PLUGIN), *map(str, args)]
-    return subprocess.Popen(
-        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
-    )
+    return start(sys.executable, PLUGIN, *args, cwd=cwd)
 
 
 def metrics_of(run):
@@ -286,11 +290,3 @@ if __name__ == "__main__":
     from crvnn_core.cli import main
 
     main(prog_name="crvnn")
-
-
-class Averaging(Encoder):
-    """Keeps no trace."""
-
-    def forward(self, inputs, mask, *, trace=False):
-        zeros = inputs.new_zeros(len(inputs))
-        return Encoding((inputs * mask.unsqueeze(-1)).sum(1), zeros, zeros)

@@ -1,8 +1,9 @@
-"""Plug-ins made on the spot, for tests of the host."""
+"""Plug-ins made on the spot, and catalogs with them."""
 
 import types
 
-from crvnn_core import Component, hookimpl
+from crvnn_core import Component, create_plugin_manager, hookimpl, read_catalog
+from crvnn_core.host.slots import SLOT_BY_NAME
 
 CELL = Component("tiny", dict, summary="tiny")
 
@@ -15,3 +16,9 @@ def plugin(name="mine", **hooks):
             module, hook, hookimpl(returned if callable(returned) else lambda returned=returned: returned)
         )
     return module
+
+
+def with_components(*plugins, **offers):
+    """A catalog of what is installed, of more plug-ins, and by slot of components of a plug-in called Mine."""
+    mine = plugin("Mine", **{SLOT_BY_NAME[slot].hook: offered for slot, offered in offers.items()})
+    return read_catalog(create_plugin_manager(*plugins, mine))

@@ -2,9 +2,9 @@
 
 import re
 import sys
-import types
+from types import ModuleType, SimpleNamespace
 
-from attrs import define, field, frozen
+from attrs import Factory, define, frozen
 
 
 @define
@@ -14,9 +14,9 @@ class WandbRun:
     id: str
     settings: dict
     step: int = 0
-    history: dict = field(factory=dict)
-    summary: dict = field(factory=dict)
-    exit_codes: list = field(factory=list)
+    history: dict = Factory(dict)
+    summary: dict = Factory(dict)
+    ends: list = Factory(list)  # exit codes
 
     def log(self, values, step):
         assert step >= self.step, (
@@ -26,11 +26,7 @@ class WandbRun:
         self.history.setdefault(step, {}).update(values)
 
     def finish(self, exit_code):
-        self.exit_codes.append(exit_code)
-
-    @property
-    def ends(self):
-        return self.exit_codes
+        self.ends.append(exit_code)
 
     def values(self, key):
         return {step: found[key] for step, found in self.history.items() if key in found}
@@ -52,9 +48,7 @@ def fake_wandb(monkeypatch, error=None):
             runs[name].step += 1  # as Weights & Biases counts when it resumes
         return runs.setdefault(name, WandbRun(name, settings))
 
-    module = types.ModuleType("wandb")
-    module.init = init
-    monkeypatch.setitem(sys.modules, "wandb", module)
+    _install(monkeypatch, "wandb", init=init)
     return runs
 
 
@@ -78,23 +72,16 @@ class MlflowException(Exception):  # noqa: N818 (MLflow's name)
 
 @define
 class MlflowRun:
-    """A run of MLflow, which is its own ``info`` too."""
+    """A run of MLflow."""
 
     run_id: str
     name: str
     experiment: str
-    params: dict = field(factory=dict)
-    metrics: list = field(factory=list)
-    tags: dict = field(factory=dict)
-    statuses: list = field(factory=list)
-
-    @property
-    def info(self):
-        return self
-
-    @property
-    def ends(self):
-        return self.statuses
+    params: dict = Factory(dict)
+    metrics: list = Factory(list)
+    tags: dict = Factory(dict)
+    ends: list = Factory(list)  # statuses
+    info = property(lambda self: self)
 
     def values(self, key):
         return {metric.step: metric.value for metric in self.metrics if metric.key == key}
@@ -114,21 +101,19 @@ def fake_mlflow(monkeypatch, error=None):
 
         def get_experiment_by_name(self, name):
             found = experiments.get(name)
-            return types.SimpleNamespace(experiment_id=found) if found else None
+            return SimpleNamespace(experiment_id=found) if found else None
 
         def create_experiment(self, name):
-            experiments[name] = f"experiment {name}"
-            return experiments[name]
+            return experiments.setdefault(name, f"experiment {name}")
 
         def create_run(self, experiment, run_name):
             run = MlflowRun(f"{len(runs):032x}", run_name, experiment)
             return runs.setdefault(run.run_id, run)
 
         def update_run(self, run, status):
-            runs[run].statuses.append(status)
+            runs[run].ends.append(status)
 
-        def set_terminated(self, run, status):
-            runs[run].statuses.append(status)
+        set_terminated = update_run
 
         def set_tag(self, run, key, value):
             runs[run].tags[key] = value
@@ -146,12 +131,14 @@ def fake_mlflow(monkeypatch, error=None):
                     raise MlflowException(f"{param.key} cannot change")
             runs[run].metrics += metrics
 
-    module = types.ModuleType("mlflow")
-    module.MlflowClient = MlflowClient
-    module.entities = types.ModuleType("mlflow.entities")
-    module.entities.Metric, module.entities.Param = Metric, Param
-    module.exceptions = types.ModuleType("mlflow.exceptions")
-    module.exceptions.MlflowException = MlflowException
-    for each in (module, module.entities, module.exceptions):
-        monkeypatch.setitem(sys.modules, each.__name__, each)
+    entities = _install(monkeypatch, "mlflow.entities", Metric=Metric, Param=Param)
+    exceptions = _install(monkeypatch, "mlflow.exceptions", MlflowException=MlflowException)
+    _install(monkeypatch, "mlflow", MlflowClient=MlflowClient, entities=entities, exceptions=exceptions)
     return runs
+
+
+def _install(monkeypatch, name, **names):
+    module = ModuleType(name)
+    vars(module).update(names)
+    monkeypatch.setitem(sys.modules, name, module)
+    return module

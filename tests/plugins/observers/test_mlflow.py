@@ -18,7 +18,7 @@ def runs(monkeypatch):
 def test_a_run_has_its_spec_every_step_and_its_results(runs, tmp_path):
     outcome = train(variant(OBSERVERS, "seed=2"), tmp_path / "lstm")
     (run,) = runs.values()
-    assert (run.name, run.experiment, run.statuses) == ("lstm", "experiment crvnn", ["FINISHED"])
+    assert (run.name, run.experiment, run.ends) == ("lstm", "experiment crvnn", ["FINISHED"])
     assert run.params.items() >= {"seed": "2", "model.cell": "gated", "model.width": "8"}.items()
     assert run.steps("train/loss") == [1, 2, 3, 4, 5, 6]
     assert run.steps("dev/loss") == [3, 6, 6]  # the last are the best weights
@@ -39,7 +39,7 @@ def test_metrics_are_sent_in_batches_and_none_is_lost(runs):
         observer.stepped(step, metrics)
     observer.finished({"finished": False, "step": 100, "results": {}})
     assert run.steps("train/m8") == list(range(1, 101))
-    assert run.statuses == ["KILLED"]
+    assert run.ends == ["KILLED"]
 
 
 def test_a_group_whose_name_mlflow_refuses_is_renamed(runs):

@@ -28,7 +28,7 @@ def test_a_run_has_its_spec_every_step_and_its_results(runs, tmp_path):
     assert {"train/loss", "train/learning_rate", "dev/accuracy"} <= run.history[3].keys()
     assert run.summary["test/accuracy"] == outcome.results["test"].total.accuracy
     assert run.summary["test/3/loss"] == outcome.results["test"].buckets["3"].loss
-    assert run.exit_codes == [0]
+    assert run.ends == [0]
 
 
 def test_each_seed_is_a_run_of_its_own(runs, tmp_path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 if TYPE_CHECKING:
-    from crvnn_core.host.attribution import Source
+    from crvnn_core.host.manager import Source
 
 
 class CrvnnError(Exception):

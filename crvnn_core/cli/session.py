@@ -18,10 +18,9 @@ from crvnn_core.display.tables import print_table as print_table  # for commands
 
 if TYPE_CHECKING:
     from crvnn_core.errors import PluginError
-    from crvnn_core.host.attribution import Source
     from crvnn_core.host.catalog import Catalog
     from crvnn_core.host.component import LazyCommand
-    from crvnn_core.host.manager import Host
+    from crvnn_core.host.manager import Host, Source
     from crvnn_core.inference.trained import Trained
     from crvnn_core.runs.results import Result
 
@@ -73,7 +72,7 @@ class Session:
 
     def command(self, name: str, taken: Iterable[str]) -> click.Command | None:
         """The command of a plug-in, imported; nothing if no plug-in has one of this name."""
-        from crvnn_core.host.attribution import naming
+        from crvnn_core.host.manager import naming
 
         if name not in self.commands(taken) or self._commands is None:
             return None

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attrs import field, frozen
 
 from crvnn_core.errors import PluginError, UnknownNameError, nearest
-from crvnn_core.host.attribution import Source
 from crvnn_core.host.component import Component, LazyCommand, NamedSpec, Preset, RunSource, TrainedModel
-from crvnn_core.host.manager import BrokenPlugin, Host, package_of
+from crvnn_core.host.manager import BrokenPlugin, Host, Source, package_of
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME, find_slot
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Catalog:
 
     def unknown(self, slot: str, name: str) -> tuple[str, str]:
         """What is wrong with ``name``, and what exists, or might if a plug-in were not broken."""
-        broken = " and ".join(f"'{broken.source.plugin}' ({broken.source})" for broken in self.broken)
+        broken = " and ".join(f"'{each.source.plugin}' ({each.source})" for each in self.broken)
         left_out = f" Left out, because of an error: {broken}." if broken else ""
         return (
             f"no {slot} is called '{name}'.{nearest(name, self.components[slot])}",
@@ -137,11 +136,6 @@ def read_libraries(host: Host) -> list[Library]:
     return [ENGINE, *(library for library, _ in found.values())]
 
 
-def _core() -> Source:
-    """The source of what the core itself has."""
-    return Source("crvnn", *package_of("crvnn", otherwise="crvnn"))
-
-
 _R = TypeVar("_R")
 
 
@@ -166,34 +160,31 @@ def _named(
                 [source],
             )
         name = str(record.name)  # type: ignore[attr-defined]
-        if name in taken or name in found:
-            raise _clash(what, name, found[name][1] if name in found else _core(), source)
+        if name in found and found[name][1] == source:
+            raise PluginError(f"{source.title} offers the {what} '{name}' twice", [source])
+        if name in found or name in taken:
+            first = found[name][1] if name in found else Source("crvnn", *package_of("crvnn", "crvnn"))
+            raise PluginError(
+                f"two plug-ins offer a {what} called '{name}': '{first.plugin}' ({first}) and "
+                f"'{source.plugin}' ({source}). Rename one of them, or uninstall its package.",
+                _blamed(first, source),
+            )
         found[name] = (record, source)
     return dict(sorted(found.items()))
 
 
-def _clash(what: str, name: str, first: Source, second: Source) -> PluginError:
-    if first == second:
-        return PluginError(f"{first.title} offers the {what} '{name}' twice", [first])
-    return PluginError(
-        f"two plug-ins offer a {what} called '{name}': '{first.plugin}' ({first}) and "
-        f"'{second.plugin}' ({second}). Rename one of them, or uninstall its package.",
-        _blamed(first, second),
-    )
-
-
-def _blamed(*sources: Source) -> list[Source]:
-    """Who is to blame for a clash: those beside the core, whose own plug-ins come first."""
-    core = _core().package
-    return [source for source in sources if source.package != core]
-
-
 def _check_default(what: str, found: dict[str, tuple[Any, Source]]) -> None:
     """Raise ``PluginError`` if several records claim to be the default."""
-    claims = [f"'{name}' of {source.title}" for name, (record, source) in found.items() if record.default]
+    claims = {f"'{name}' of {source.title}": source for name, (one, source) in found.items() if one.default}
     if len(claims) > 1:
         raise PluginError(
             f"there can be one default {what}, but {' and '.join(claims)} have 'default=True'. "
             "Remove it from all but one, or uninstall a package.",
-            _blamed(*(source for record, source in found.values() if record.default)),
+            _blamed(*claims.values()),
         )
+
+
+def _blamed(*sources: Source) -> list[Source]:
+    """Who is to blame for a clash: those beside the core, whose own plug-ins come first."""
+    core, _ = package_of("crvnn", "crvnn")
+    return [source for source in sources if source.package != core]

@@ -25,12 +25,12 @@ def _check_name(instance: object, attribute: object, value: str) -> None:
         )
 
 
-def _loadable(instance: object, attribute: Attribute[Any], value: Callable[..., Any] | str) -> None:
+def _check_loadable(instance: object, attribute: Attribute[Any], value: Callable[..., Any] | str) -> None:
     if not (callable(value) or _is_reference(value)):
         raise ValueError(f"{attribute.name} must be a callable or 'package.module:Name', not {value!r}")
 
 
-def _importable(instance: object, attribute: Attribute[Any], value: str) -> None:
+def _check_importable(instance: object, attribute: Attribute[Any], value: str) -> None:
     if not _is_reference(value):
         raise ValueError(f"{attribute.name} must be 'package.module:name', not {value!r}")
 
@@ -39,13 +39,20 @@ def _is_reference(value: object) -> bool:
     return isinstance(value, str) and value.count(":") == 1
 
 
-def _imported(value: Callable[..., Any] | str) -> Callable[..., Any]:
-    loaded: Callable[..., Any] = pkgutil.resolve_name(value) if isinstance(value, str) else value
-    return loaded
+def _imported(value: Callable[..., Any] | str) -> Any:
+    return pkgutil.resolve_name(value) if isinstance(value, str) else value
 
 
 @frozen
-class Component:
+class Record:
+    """What a plug-in offers by name, with a line about it."""
+
+    name: str = field(validator=_check_name)
+    summary: str = field(default="", kw_only=True)
+
+
+@frozen
+class Component(Record):
     """What a plug-in offers: a name for specs, and how to build the module.
 
     ``build`` is the class (or a function), or ``"package.module:Class"``, which is imported only when the
@@ -55,17 +62,16 @@ class Component:
     observers.
     """
 
-    name: str = field(validator=_check_name)
-    build: Callable[..., Any] | str = field(validator=_loadable)
-    summary: str = field(default="", kw_only=True)
+    build: Callable[..., Any] | str = field(validator=_check_loadable)
     example: Mapping[str, Any] = field(factory=dict, kw_only=True)
     default: bool = field(default=False, kw_only=True)
 
     def load(self) -> Callable[..., Any]:
         """``build`` as a callable, imported if it is given by name."""
-        return _imported(self.build)
+        build: Callable[..., Any] = _imported(self.build)
+        return build
 
-    def parameters(self) -> dict[str, inspect.Parameter]:
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The parameters of ``build`` by name, with annotations resolved where they can be."""
         return parameters_of(self.load())
 
@@ -82,22 +88,17 @@ class Component:
 
 
 @frozen
-class TrainedModel:
+class TrainedModel(Record):
     """A run directory that is shipped with a package and loaded by name."""
 
-    name: str = field(validator=_check_name)
     path: str
-    summary: str = field(default="", kw_only=True)
 
 
 @frozen
-class NamedSpec:
+class NamedSpec(Record):
     """A spec file that is shipped with a package and used by name: ``crvnn train listops-soft``."""
 
-    name: str = field(validator=_check_name)
     path: str
-    #: What it trains.
-    summary: str = field(default="", kw_only=True)
     #: The data that it needs, and how to get it; empty for none.
     data: str = field(default="", kw_only=True)
     #: How long training takes, and on what.
@@ -105,50 +106,46 @@ class NamedSpec:
 
 
 @frozen
-class RunSource:
+class RunSource(Record):
     """A place that runs are fetched from: addresses that begin with its name and a colon, as ``hf:owner/name``.
 
     ``fetch`` takes the rest of the address (without ``//``) and returns a run directory; it is a function, or
     ``"package.module:function"``, which is imported only when it is called.
     """
 
-    name: str = field(validator=_check_name)
-    fetch: Callable[[str], Path] | str = field(validator=_loadable)
-    summary: str = field(default="", kw_only=True)
+    fetch: Callable[[str], Path] | str = field(validator=_check_loadable)
 
     def load(self) -> Callable[[str], Path]:
         """``fetch`` as a function, imported if it is given by name."""
-        return _imported(self.fetch)
+        fetch: Callable[[str], Path] = _imported(self.fetch)
+        return fetch
 
 
 @frozen
-class LazyCommand:
+class LazyCommand(Record):
     """A command that is imported when it is called; ``crvnn --help`` shows its name and summary without that.
 
     ``command`` is ``"package.module:name"`` of a click command.
     """
 
-    name: str = field(validator=_check_name)
-    command: str = field(validator=_importable)
+    command: str = field(validator=_check_importable)
     summary: str = field(kw_only=True)
     #: The heading of ``crvnn --help`` that it stands under: Compose, Train, Look, Share and measure, or another.
     group: str = field(default="", kw_only=True)
 
     def load(self) -> click.Command:
         """The click command, imported, with the summary as its short help."""
-        loaded: click.Command = pkgutil.resolve_name(self.command)
+        loaded: click.Command = _imported(self.command)
         loaded.short_help = self.summary
         return loaded
 
 
 @frozen
-class Preset:
+class Preset(Record):
     """A named variant: the part of a spec's ``[model]`` table that it sets.
 
     ``default`` makes it the preset of specs that name none; only one preset can be that.
     """
 
-    name: str = field(validator=_check_name)
     model: Mapping[str, Any]
-    summary: str = field(default="", kw_only=True)
     default: bool = field(default=False, kw_only=True)

@@ -6,10 +6,12 @@ The contract of a slot's components is ``crvnn_core.testing.CHECKS["cell"]`` and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pluggy
+
+from crvnn_core.host.slots import SLOT_BY_NAME, Slot
 
 if TYPE_CHECKING:
     import click
@@ -22,98 +24,26 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
-@hookspec
-def crvnn_retrievers() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer retrievers: modules that find each position's soft left and right neighbours.
+def _offering(slot: Slot) -> Callable[[], Iterable[Component]]:
+    """The hook for the components of a slot: ``crvnn_cells``, ``crvnn_tasks`` and so on."""
 
-    :return: components whose ``build(**params)`` gives a ``crvnn_core.Retriever``.
+    def hook() -> Iterable[Component]:  # type: ignore[empty-body]
+        pass
+
+    module, _, name = slot.interface.partition(":")
+    kind = f"crvnn_core.{name}" if module.startswith("crvnn_core.") else f"{module}.{name}"
+    names = ", ".join(f"``{name}``" for name in slot.filled_in)
+    given = f"; parameters of these names are filled in: {names}" if names else ""
+    hook.__name__ = slot.hook
+    one = f"{'An' if slot.name[0] in 'aeiou' else 'A'} {slot.name}"
+    hook.__doc__ = f"""Offer {slot.plural}. {one} {slot.help[0].lower()}{slot.help[1:]}
+
+    :return: components whose ``build`` gives a ``{kind}``{given}.
     """
+    return hookspec(hook)
 
 
-@hookspec
-def crvnn_scorers() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer scorers: modules that score each position for composition with its right neighbour.
-
-    :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Scorer``.
-    """
-
-
-@hookspec
-def crvnn_decisions() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer decisions: relaxations that turn scores into composition probabilities.
-
-    :return: components whose ``build(**params)`` gives a ``crvnn_core.Decision``.
-    """
-
-
-@hookspec
-def crvnn_cells() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer cells: modules that compose two children into their parent.
-
-    :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Cell``.
-    """
-
-
-@hookspec
-def crvnn_haltings() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer haltings: modules that decide after each step which sequences take another one.
-
-    :return: components whose ``build(**params)`` gives a ``crvnn_core.Halting``.
-    """
-
-
-@hookspec
-def crvnn_encoders() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer encoders: modules that turn an embedded sequence into one vector.
-
-    An encoder whose ``build`` has a parameter named ``retriever``, ``scorer``, ``decision``, ``cell`` or
-    ``halting`` is given the module that the spec names for that slot.
-
-    :return: components whose ``build(width=..., **params)`` gives a ``crvnn_core.Encoder``.
-    """
-
-
-@hookspec
-def crvnn_embeddings() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer embeddings: tables of initial token vectors, random or pretrained.
-
-    :return: components whose ``build(**params)`` gives a ``crvnn_core.Embedding``.
-    """
-
-
-@hookspec
-def crvnn_tasks() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer tasks: datasets of labelled sequences, with their vocabulary, classes and splits.
-
-    :return: components whose ``build(**params)`` gives a ``crvnn_core.Task``.
-    """
-
-
-@hookspec
-def crvnn_objectives() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer objectives: what computes the loss of a batch, from its labels alone or along trees.
-
-    :return: components whose ``build(**params)`` gives a ``crvnn_core.Objective``; one that takes ``task`` is given
-        the run's task.
-    """
-
-
-@hookspec
-def crvnn_optimizers() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer optimizers.
-
-    :return: components whose ``build(params, **settings)`` gives a ``torch.optim.Optimizer``.
-    """
-
-
-@hookspec
-def crvnn_observers() -> Iterable[Component]:  # type: ignore[empty-body]
-    """Offer observers: objects with callbacks for training steps, evaluations and messages.
-
-    Those that the spec names are built by ``assemble``.
-
-    :return: components whose ``build(**params)`` gives a ``crvnn_core.Observer``.
-    """
+globals().update({slot.hook: _offering(slot) for slot in SLOT_BY_NAME.values()})
 
 
 @hookspec

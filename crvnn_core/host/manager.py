@@ -1,4 +1,7 @@
-"""The plug-in manager: finds plug-ins, checks and registers them, and calls their hooks through pluggy."""
+"""The plug-in manager: finds plug-ins, checks and registers them, and calls their hooks through pluggy.
+
+Records and errors are attributed to the plug-in that they come from.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ import importlib.util
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,10 +22,53 @@ from attrs import frozen
 from crvnn_core.delays import telling_of_delay
 from crvnn_core.errors import FAILURES, CrvnnWarning, PluginError, nearest, raised_at
 from crvnn_core.host import hooks
-from crvnn_core.host.attribution import Attribution, Source
 
 _R = TypeVar("_R")
 _UNKNOWN = "an unknown package"
+#: Ends the record of a plug-in that is an object of the program.
+IN_MEMORY = " (in memory)"
+
+
+@frozen
+class Source:
+    """Where a record comes from: the plug-in, and the name and version of its package."""
+
+    plugin: str
+    package: str
+    version: str
+    in_memory: bool = False  # an object of the program, which no installed package has
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}".strip()
+
+    @property
+    def recorded(self) -> str:
+        """Package and version, as the environment of a run records them."""
+        return f"{self}{IN_MEMORY}" if self.in_memory else str(self)
+
+    @property
+    def title(self) -> str:
+        """The plug-in and its package, for messages."""
+        return f"plug-in '{self.plugin}' ({self})"
+
+
+#: A record, and the plug-in that made it.
+Offered = tuple[Source, Any]
+
+
+class HookError(PluginError):
+    """A hook failed; the message names it and its plug-in."""
+
+
+@contextlib.contextmanager
+def naming(title: str, source: Source) -> Iterator[None]:
+    """Turn whatever a plug-in raises into an error that begins with ``title``."""
+    try:
+        yield
+    except HookError:  # of a plug-in that this one wraps
+        raise
+    except FAILURES as error:
+        raise HookError(f"{title} raised {raised_at(error)}", [source]) from error
 
 
 @frozen
@@ -55,7 +102,7 @@ class Host(pluggy.PluginManager):
         self.broken: list[BrokenPlugin] = []
         self.files: list[Path] = []  # plug-ins that are single files
         self.installed: dict[Source, object] = {}  # those found by entry points
-        self._attribution = Attribution()
+        self._calling = ""  # the hook and the plug-in that are being called
 
     def admit(self, plugin: object, source: Source) -> None:
         """Register a plug-in after checking that each of its hooks exists."""
@@ -63,27 +110,86 @@ class Host(pluggy.PluginManager):
         name = f"{source.plugin} of {source.package}"  # two packages may give their plug-ins the same name
         try:
             self.register(plugin, name=name)
-        except pluggy.PluginValidationError as error:
-            self.unregister(name=name)  # pluggy registers the hooks before the wrong one
-            raise PluginError(f"{source.title} cannot be registered: {error}") from error
-        except ValueError as error:
+        except (pluggy.PluginValidationError, ValueError) as error:
+            if isinstance(error, pluggy.PluginValidationError):
+                self.unregister(name=name)  # pluggy registers the hooks before the wrong one
             raise PluginError(f"{source.title} cannot be registered: {error}") from error
         for hook in self.get_hookcallers(plugin) or ():
-            for implementation in hook.get_hookimpls():
-                if implementation.plugin is plugin:
-                    self._attribute(implementation, f"{hook.name} of {source.title}", source)
+            for own in hook.get_hookimpls():
+                if own.plugin is plugin:
+                    adapted = self._wrapper if own.wrapper else self._implementation
+                    title = f"{hook.name} of {source.title}"
+                    own.function = adapted(own.function, title, source)  # type: ignore[misc, arg-type]
 
-    def _attribute(self, implementation: pluggy.HookImpl, title: str, source: Source) -> None:
-        """Have pluggy call a function that also notes the source of the records."""
-        how = self._attribution.wrapper if implementation.wrapper else self._attribution.implementation
-        implementation.function = how(implementation.function, title, source)  # type: ignore[misc, arg-type]
+    def _implementation(
+        self, function: Callable[[], Any], title: str, source: Source
+    ) -> Callable[[], list[Offered]]:
+        """The function of a hook, with ``source`` beside each record and ``title`` in its errors."""
 
-    def offers(self, hook: str) -> list[tuple[Source, Any]]:
+        def call() -> list[Offered]:
+            self._calling = title
+            with naming(title, source):
+                returned = function()
+                if not isinstance(returned, Iterable):
+                    raise HookError(f"{title} returned {returned!r}, which is no list", [source])
+                return [(source, record) for record in returned]
+
+        return call
+
+    def _wrapper(
+        self, function: Callable[[], Generator[None, Any, Any]], title: str, source: Source
+    ) -> Callable[[], Generator[None, list[list[Offered]], list[list[Offered]]]]:
+        """The same for a wrapper, which is given a list of records for each plug-in and returns such lists.
+
+        Records are told apart by identity: one that it passes on keeps its source, and one that it makes is its own.
+        """
+        once = HookError(f"{title}, a wrapper, must yield exactly once", [source])
+
+        def call() -> Generator[None, list[list[Offered]], list[list[Offered]]]:
+            self._calling = title
+            sources: dict[int, list[Source]] = {}
+            with naming(title, source):
+                generator = function()
+                if next(generator, once) is once:
+                    raise once
+                try:
+                    offered = yield
+                except BaseException as error:
+                    resume: Callable[[], None] = partial(generator.throw, error)
+                else:
+                    resume = partial(generator.send, [[record for _, record in pairs] for pairs in offered])
+                    for owner, record in (pair for pairs in offered for pair in pairs):
+                        sources.setdefault(id(record), []).append(owner)
+                try:
+                    resume()
+                except StopIteration as stop:
+                    returned = stop.value
+                else:
+                    generator.close()
+                    raise once
+                lists = list(returned) if isinstance(returned, Iterable) else [returned]
+                if not all(isinstance(records, Iterable) for records in lists):
+                    raise HookError(
+                        f"{title}, a wrapper, returned {returned!r}; it must return a list of lists of records, "
+                        "one for each plug-in, as it receives from 'yield'",
+                        [source],
+                    )
+
+                def owner_of(record: object) -> Source:
+                    owners = sources.get(id(record), [source])
+                    return (
+                        owners.pop(0) if len(owners) > 1 else owners[0]
+                    )  # several may offer the same object
+
+                return [[(owner_of(record), record) for record in records] for records in lists]
+
+        return call
+
+    def offers(self, hook: str) -> list[Offered]:
         """Call ``hook``: every record that plug-ins returned, each with the plug-in that made it."""
-        self._attribution.clear()
-        with _printing_to_stderr(), telling_of_delay(lambda: self._attribution.current or hook):
-            returned: list[list[Any]] = getattr(self.hook, hook)()
-        return [(self._attribution.source_of(record), record) for records in returned for record in records]
+        with _printing_to_stderr(), telling_of_delay(lambda: self._calling or hook):
+            returned: list[list[Offered]] = getattr(self.hook, hook)()
+        return [pair for pairs in returned for pair in pairs]
 
     def leave_out(self, broken: BrokenPlugin) -> None:
         """Do without an installed plug-in, with a warning."""
@@ -116,12 +222,11 @@ def create_plugin_manager(*plugins: object, entry_points: bool = True, files: It
     """A manager with the installed plug-ins, and any objects and one-off files given here."""
     host = Host()
     if entry_points:
-        packages: dict[int, tuple[str, str]] = {}  # metadata, which contain a README, are parsed once
+        packages: dict[Distribution | None, tuple[str, str]] = {None: (_UNKNOWN, "")}
         for entry in sorted(_installed(), key=lambda found: found.name):
-            if entry.dist and id(entry.dist) not in packages:
-                packages[id(entry.dist)] = (entry.dist.name, entry.dist.version)
-            package = packages[id(entry.dist)] if entry.dist else (_UNKNOWN, "")
-            _admit_installed(host, entry, Source(entry.name, *package))
+            if entry.dist and entry.dist not in packages:  # metadata, which contain a README, are parsed once
+                packages[entry.dist] = (entry.dist.name, entry.dist.version)
+            _admit_installed(host, entry, Source(entry.name, *packages[entry.dist]))
     for path in files:
         module = _import_file(Path(path))
         host.admit(module, Source(str(path), str(path), ""))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from crvnn_core.errors import CrvnnError, MissingPluginError, SpecError, UnknownNameError, nearest
 from crvnn_core.files import cache_directory, sha256_of
-from crvnn_core.host.attribution import IN_MEMORY
 from crvnn_core.host.catalog import WEB, Catalog
+from crvnn_core.host.manager import IN_MEMORY
 from crvnn_core.runs.archive import unpack
 from crvnn_core.runs.directory import RunDirectory, kept_plugin_files, plugin_options, seed_directories
 from crvnn_core.runs.records import Record, read_record

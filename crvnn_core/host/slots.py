@@ -1,8 +1,8 @@
 """The slots: one record for each kind of component, read by hooks, specs, assembly, contracts, scaffold and CLI.
 
-To add a slot, write its record here, its hook in ``hooks.py``, its field in ``spec/schema.py``; the interface that the
-record names, a module in ``testing/contracts`` and a template of the scaffold, both of its name; and a page in
-``docs/how-to``. The tests say what is missing.
+To add a slot, write its record here, its field in ``spec/schema.py``, and the interface that the record names; a module
+in ``testing/contracts`` and a template of the scaffold, both of its name; and a page in ``docs/how-to``. The tests say
+what is missing.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from calling import run
 from crvnn_core.cli import doctor
 from crvnn_core.cli.doctor import Finding
 from crvnn_core.cli.session import Session
-from crvnn_core.host.attribution import Source
-from crvnn_core.host.manager import BrokenPlugin
+from crvnn_core.host.manager import BrokenPlugin, Source
 from crvnn_core.kernels import without
 
 QUICK = ("python", "kernels", "plugins", "extras", "disk")

@@ -1,7 +1,6 @@
 """The plug-in manager: who is found, who is registered, and what is said when something is wrong."""
 
 import sys
-import types
 from importlib.metadata import Distribution
 
 import pytest
@@ -47,16 +46,19 @@ def test_the_metadata_of_a_package_are_not_parsed_for_each_of_its_plug_ins(monke
 def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_work(install, tmp_path, monkeypatch):
     (tmp_path / "raising_module_of_a_test.py").write_text("\n1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "leaving_module_of_a_test.py").write_text("raise SystemExit(3)\n")
     install("absent", "there_is_no_such_module", "absent-package", "0.3")
+    install("leaving", "leaving_module_of_a_test", "leaving-package", "0.5")
     install("raising", "raising_module_of_a_test", "raising-package", "0.4")
     install("tiny-plugin", plugin("tiny_module", crvnn_cells=[CELL]), "tiny-package")
-    with pytest.warns(CrvnnWarning, match="pip uninstall (absent|raising)-package") as warned:
+    with pytest.warns(CrvnnWarning, match="pip uninstall (absent|leaving|raising)-package") as warned:
         catalog = read_catalog(create_plugin_manager())
-    assert len(warned) == 2
+    assert len(warned) == 3
     assert "tiny" in catalog.components["cell"]
-    absent, raising = map(str, catalog.broken)
+    absent, leaving, raising = map(str, catalog.broken)
     assert "plug-in 'absent' of absent-package 0.3 could not be imported" in absent
     assert "No module named 'there_is_no_such_module'" in absent
+    assert leaving.startswith("plug-in 'leaving' of leaving-package 0.5 could not be imported: SystemExit: 3")
     assert "plug-in 'raising' of raising-package 0.4" in raising
     assert "ZeroDivisionError: division by zero" in raising
     assert "raising_module_of_a_test.py:2" in raising
@@ -107,13 +109,6 @@ def test_what_plug_ins_print_while_they_load_goes_to_stderr(install, tmp_path, m
     assert capsys.readouterr() == ("", "on import\nin a hook\n")
 
 
-def test_a_hook_without_its_marker_is_an_error():
-    module = types.ModuleType("mine")
-    module.crvnn_cells = lambda: [CELL]
-    with pytest.raises(PluginError, match=r"plug-in 'mine'.*'crvnn_cells' lacks its '@crvnn_core.hookimpl'"):
-        create_plugin_manager(module, entry_points=False)
-
-
 GOOD_FILE = """
 from crvnn_core import Component, hookimpl
 
@@ -121,10 +116,6 @@ from crvnn_core import Component, hookimpl
 def crvnn_cells():
     return [Component("tiny", dict)]
 """
-
-
-def load(path):
-    return read_catalog(create_plugin_manager(entry_points=False, files=[path]))
 
 
 def test_two_files_of_one_name_do_not_meet(tmp_path):
@@ -136,67 +127,41 @@ def test_two_files_of_one_name_do_not_meet(tmp_path):
     assert list(catalog.components["cell"]) == ["small", "tiny"]
 
 
-def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(PluginError, match=r"--plugin .*absent.py: there is no such file"):
-        load(tmp_path / "absent.py")
-
-
-def test_a_file_that_is_not_python_is_an_error(tmp_path):
-    (tmp_path / "plugin.txt").write_text(GOOD_FILE)
-    with pytest.raises(
-        PluginError, match=r"--plugin .*plugin.txt: a plug-in file is a Python file and ends in .py"
-    ):
-        load(tmp_path / "plugin.txt")
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("absent.py", None, "there is no such file"),
+        ("plugin.txt", GOOD_FILE, "a plug-in file is a Python file and ends in .py"),
+        ("empty.py", "x = 1\n", "the file offers nothing; mark its hooks with '@crvnn_core.hookimpl'"),
+        ("broken.py", "x = 1\ndef broken(:\n", "SyntaxError: invalid syntax ({path}:2)"),
+        ("broken.py", "\n\nraise RuntimeError('out of luck')\n", "RuntimeError: out of luck ({path}:3)"),
+        ("broken.py", "import there_is_no_such_module\n", "'there_is_no_such_module' ({path}:1)"),
+    ],
+)
+def test_a_file_that_is_no_plug_in_is_an_error_that_says_why(tmp_path, name, text, reason):
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(PluginError) as caught:
+        create_plugin_manager(entry_points=False, files=[path])
+    assert str(caught.value).startswith(f"--plugin {path}: ")
+    assert reason.format(path=path) in str(caught.value)
+    if name == "broken.py":
+        assert "the file could not be imported" in str(caught.value)
+        assert "crvnn_file_broken" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("x = 1\ndef broken(:\n", "SyntaxError: invalid syntax ({path}:2)"),
-        ("\n\nraise RuntimeError('out of luck')\n", "RuntimeError: out of luck ({path}:3)"),
-        ("import there_is_no_such_module\n", "No module named 'there_is_no_such_module' ({path}:1)"),
-    ],
-    ids=["syntax", "raises", "imports what is not there"],
+    ("hook", "guess"), [("crvnn_cells", ""), ("crvnn_cell", " Did you mean 'crvnn_cells'?")]
 )
-def test_a_file_that_cannot_be_imported_is_an_error_with_its_line(tmp_path, text, reason):
-    path = tmp_path / "broken.py"
-    path.write_text(text)
-    with pytest.raises(PluginError) as caught:
-        load(path)
-    assert f"--plugin {path}: the file could not be imported" in str(caught.value)
-    assert reason.format(path=path) in str(caught.value)
-    assert "crvnn_file_broken" not in sys.modules
-
-
-def test_a_plug_in_that_leaves_the_program_is_named_and_not_fatal(monkeypatch):
-    class Entry:
-        name, dist = "quitter", types.SimpleNamespace(name="quit-cell", version="1.0")
-
-        def load(self):
-            raise SystemExit(3)
-
-    monkeypatch.setattr("crvnn_core.host.manager._installed", lambda: [Entry()])
-    with pytest.warns(CrvnnWarning, match="quit-cell"):
-        host = create_plugin_manager()
-    assert str(host.broken[0]).startswith(
-        "plug-in 'quitter' of quit-cell 1.0 could not be imported: SystemExit: 3"
-    )
-
-
-def test_a_misspelt_hook_without_its_marker_is_found(tmp_path):
+def test_a_hook_without_its_marker_is_an_error(tmp_path, hook, guess):
     path = tmp_path / "mine.py"
-    path.write_text("def crvnn_cell():\n    return []\n")
-    with pytest.raises(
-        PluginError, match=r"'crvnn_cell' lacks its '@crvnn_core.hookimpl'.* Did you mean 'crvnn_cells'\?"
-    ):
+    path.write_text(f"def {hook}():\n    return []\n")
+    with pytest.raises(PluginError) as caught:
         create_plugin_manager(files=[path])
-
-
-def test_a_file_that_offers_nothing_is_told_so(tmp_path):
-    path = tmp_path / "empty.py"
-    path.write_text("x = 1\n")
-    with pytest.raises(PluginError, match="the file offers nothing"):
-        create_plugin_manager(files=[path])
+    assert f"'{hook}' lacks its '@crvnn_core.hookimpl', so it would never be called.{guess}" in str(
+        caught.value
+    )
 
 
 def test_a_function_of_ones_own_may_begin_like_a_hook(tmp_path):

@@ -26,7 +26,7 @@ def test_a_hook_that_raises_is_named_with_its_plug_in_and_package(install, lazil
     assert "crvnn_cells of plug-in 'tiny-plugin' (tiny-package 2.5) raised RuntimeError: out of luck" in str(
         caught.value
     )
-    assert "host/test_attribution.py:" in str(caught.value)
+    assert "host/test_hooks.py:" in str(caught.value)
     assert isinstance(caught.value.__cause__, RuntimeError)
     assert [source.plugin for source in caught.value.blamed] == ["tiny-plugin"]
 
@@ -111,28 +111,39 @@ def test_a_name_that_a_wrapper_adds_twice_is_a_clash_that_names_both():
         cells_with(TWO, wrapping(again))
 
 
-@pytest.mark.parametrize("returned", [None, [CELL]], ids=repr)
-def test_a_wrapper_that_returns_no_list_of_lists_is_an_error_that_names_it(returned):
-    def careless():
-        yield
-        return returned
-
-    with pytest.raises(
-        PluginError,
-        match=r"crvnn_cells of plug-in 'wrapper' \(wrapper\), a wrapper, returned .*it must return a list of lists",
-    ):
-        cells_with(ONE, wrapping(careless))
+def unmade():
+    yield
+    return None
 
 
-@pytest.mark.parametrize("yields", [0, 2])
-def test_a_wrapper_must_yield_exactly_once(yields):
-    def odd():
-        for _ in range(yields):
-            offered = yield
-        return offered if yields else []
+def flat():
+    yield
+    return [CELL]
 
-    with pytest.raises(PluginError, match=r"crvnn_cells of plug-in 'wrapper' .*must yield exactly once"):
-        cells_with(ONE, wrapping(odd))
+
+def without_yield():
+    return [] if CELL else (yield)
+
+
+def yielding_twice():
+    yield
+    return (yield)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "reason"),
+    [
+        (unmade, "a wrapper, returned None; it must return a list of lists of records"),
+        (flat, "a wrapper, returned [Component("),
+        (without_yield, "a wrapper, must yield exactly once"),
+        (yielding_twice, "a wrapper, must yield exactly once"),
+    ],
+)
+def test_a_wrapper_that_is_none_is_an_error_that_names_it(wrapper, reason):
+    with pytest.raises(PluginError) as caught:
+        cells_with(ONE, wrapping(wrapper))
+    assert str(caught.value).startswith("crvnn_cells of plug-in 'wrapper' (wrapper), a wrapper, ")
+    assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of luck"), PluginError("out of luck")], ids=repr)
@@ -144,12 +155,11 @@ def test_a_wrapper_that_raises_is_named(before, error):
         yield
         raise error
 
-    with pytest.raises(
-        PluginError, match=r"crvnn_cells of plug-in 'wrapper' \(wrapper\) raised \w+: out of luck"
-    ) as caught:
+    named = r"crvnn_cells of plug-in 'wrapper' \(wrapper\) raised \w+: out of luck"
+    with pytest.raises(PluginError, match=named) as caught:
         cells_with(ONE, wrapping(failing))
     assert caught.value.__cause__ is error
-    assert "host/test_attribution.py:" in str(caught.value)
+    assert "host/test_hooks.py:" in str(caught.value)
 
 
 def failing_cells():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from crvnn_core.display.progress import shown
 from crvnn_core.documents import read_toml
-from crvnn_core.errors import CrvnnError, InputError, SpecError
+from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.runs import find_run, naming_missing_files
@@ -28,9 +27,7 @@ from crvnn_core.runs.results import Result, Results
 from crvnn_core.runs.seeds import best_seed, holds_seeds, trained_seeds
 from crvnn_core.spec import RunSpec, spec_dict, write_spec
 from crvnn_core.spec.assembly import assemble
-from crvnn_core.spec.layers import override
-from crvnn_core.spec.layers import read_toml as read_layers
-from crvnn_core.spec.resolve import resolve
+from crvnn_core.spec.resolve import read_resolved
 from crvnn_core.training import checkpoint
 from crvnn_core.training.data import TOKEN_BUDGET, checked, grouped, split_examples
 from crvnn_core.training.evaluation import evaluate
@@ -313,34 +310,14 @@ def load_seeds(
 
 
 def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Trained:
+    directory.check_spec()
     with naming_missing_files(directory, catalog):
-        spec = _run_spec(directory, catalog, sets)
+        spec = read_resolved(catalog, directory.spec, sets)
     assembly = assemble(spec, catalog, directory.read_vocabulary())
     load_best_weights(assembly.model, directory)
     packages = sorted({offer.source.recorded for offer in assembly.offers.values()})
     results = read_results(directory)
     return Trained(spec, assembly.task, assembly.model.eval(), results, directory, tuple(packages))
-
-
-def _run_spec(directory: RunDirectory, catalog: Catalog, sets: Sequence[str] = ()) -> RunSpec:
-    """The spec of a run, in its last stage; how it was trained is left out, since what trained it need not be here."""
-    directory.check_spec()
-    layers = []
-    for data, origins, origin in read_layers(directory.spec):
-        kept = copy.deepcopy(data)
-        kept.pop("training", None)
-        stages = kept.pop("stages", [])
-        layers.append((kept, origins, origin))
-        for stage in stages[-1:]:
-            layers.append(({key: stage[key] for key in ("task", "model") if key in stage}, {}, origin))
-    for text in sets:
-        data, origin = override(text)
-        if list(data) != ["task"]:
-            raise SpecError(
-                [origin.problem((), "only the task's settings can change, as task.directory=data")]
-            )
-        layers.append((data, {}, origin))
-    return resolve(catalog, layers)
 
 
 def _save(trained: Trained, path: Path) -> None:

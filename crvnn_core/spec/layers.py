@@ -7,7 +7,8 @@ import os
 import re
 import tomllib
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -68,35 +69,36 @@ def _absent(path: Path, name: str, named: NamedFiles) -> tuple[str, str]:
 
 @define
 class Layered:
-    """A spec as plain tables, with the origin of every value."""
+    """A spec as plain tables. Where a value was written is looked up when a message needs it."""
 
     data: dict[str, Any] = field(factory=dict)
-    origins: dict[Path_, Origin] = field(factory=dict)
+    #: The origins in the layer that set a value, and an origin for the rest of that layer.
+    set_by: dict[Path_, tuple[Mapping[Path_, Origin], Origin]] = field(factory=dict)
 
     def copy(self) -> Layered:
         """A copy to lay more over, which leaves this one as it is."""
-        return Layered(copy.deepcopy(self.data), dict(self.origins))
+        return Layered(copy.deepcopy(self.data), dict(self.set_by))
 
     def origin(self, path: Path_) -> Origin:
         """Where ``path`` was written, or the nearest table around it."""
-        return _nearest(self.origins, path, Origin("spec"))
+        around = next((place for place in _around(path) if place in self.set_by), None)
+        return Origin("spec") if around is None else origin_at(around, *self.set_by[around])
 
     def lay(self, data: Mapping[str, Any], origins: Mapping[Path_, Origin], default: Origin) -> None:
         """Merge another layer over this one; naming another component drops the parameters of the old one."""
-        self._merge(self.data, data, (), origins, default)
+        self._merge(self.data, data, (), (origins, default))
 
     def _merge(
         self,
         into: dict[str, Any],
         data: Mapping[str, Any],
         at: Path_,
-        origins: Mapping[Path_, Origin],
-        default: Origin,
+        set_by: tuple[Mapping[Path_, Origin], Origin],
     ) -> None:
         for key, value in data.items():
             path = (*at, key)
-            self.origins[path] = _nearest(origins, path, default)
-            if names_component(path) and isinstance(value, (str, Mapping)):
+            self.set_by[path] = set_by
+            if isinstance(value, (str, Mapping)) and names_component(path):
                 value = {"name": value} if isinstance(value, str) else value
                 present = into.get(key)
                 if "name" in value and (
@@ -106,19 +108,45 @@ class Layered:
             if isinstance(value, Mapping):
                 if not isinstance(into.get(key), dict):
                     into[key] = {}
-                self._merge(into[key], value, path, origins, default)
+                self._merge(into[key], value, path, set_by)
             else:
                 into[key] = value
 
 
-def _nearest(origins: Mapping[Path_, Origin], path: Path_, default: Origin) -> Origin:
+def _around(path: Path_) -> Iterator[Path_]:
+    """A path, and those of the tables around it."""
+    return (path[:end] for end in range(len(path), -1, -1))
+
+
+def origin_at(path: Path_, origins: Mapping[Path_, Origin], default: Origin) -> Origin:
     """Where ``path``, or the nearest table around it, was written."""
-    around = (path[:end] for end in range(len(path), -1, -1))
-    return next((origins[place] for place in around if place in origins), default)
+    return next((origins[place] for place in _around(path) if place in origins), default)
 
 
 #: Tables, the origins of what stands in them, and an origin for the rest.
 Layer = tuple[dict[str, Any], Mapping[Path_, Origin], Origin]
+
+
+class KeyOrigins(Mapping[Path_, Origin]):
+    """The origin of each table and key in a TOML source, found when one of them is asked for."""
+
+    def __init__(self, source: str, place: Origin) -> None:
+        self.source, self.place = source, place
+
+    @cached_property
+    def found(self) -> dict[Path_, Origin]:
+        """All of them."""
+        lines = key_lines(self.source).items()
+        return {key: evolve(self.place, line=line, text=text) for key, (line, text) in lines}
+
+    def __getitem__(self, path: Path_) -> Origin:
+        return self.found[path]
+
+    def __iter__(self) -> Iterator[Path_]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
 
 
 def read_toml(
@@ -150,19 +178,28 @@ def read_toml(
         directory=None if was_resolved(path) else path.parent,
         packaged=path.resolve() in {each.resolve() for each in named.values()},
     )
-    origins = {key: evolve(place, line=line, text=text) for key, (line, text) in key_lines(source).items()}
-    below = []
-    if "extends" in data:
-        other = data.pop("extends")
-        here = origins.get(("extends",), place)
-        if not isinstance(other, str) or not other:
-            raise SpecError([here.problem(("extends",), "must be the path or the name of another spec")])
-        if place.directory is None:  # else a run from elsewhere could have any file of this machine read
-            raise SpecError([here.problem(("extends",), "a resolved spec is complete and extends nothing")])
-        asked = f"{here.where(('extends',))}: "
-        found = find_spec(other, named, path.parent, asked)
-        below = read_toml(found, named, (*seen, path.resolve()), asked)
-    return [*below, (data, origins, place)]
+    origins = KeyOrigins(source, place)
+    return [*_base(data, origins, place, named, (*seen, path.resolve())), (data, origins, place)]
+
+
+def _base(
+    tables: dict[str, Any],
+    origins: Mapping[Path_, Origin],
+    place: Origin,
+    named: NamedFiles,
+    seen: tuple[Path, ...] = (),
+) -> list[Layer]:
+    """The layers of the spec that these tables extend, whose name is taken out of them."""
+    if "extends" not in tables:
+        return []
+    other = tables.pop("extends")
+    here = origins.get(("extends",), place)
+    if not isinstance(other, str) or not other:
+        raise SpecError([here.problem(("extends",), "must be the path or the name of another spec")])
+    if place.directory is None:  # else a run from elsewhere could have any file of this machine read
+        raise SpecError([here.problem(("extends",), "a resolved spec is complete and extends nothing")])
+    asked = f"{here.where(('extends',))}: "
+    return read_toml(find_spec(other, named, place.directory, asked), named, seen, asked)
 
 
 def _unreadable(place: Origin, source: str, error: tomllib.TOMLDecodeError) -> Problem:
@@ -261,7 +298,7 @@ def fill_in_inner(catalog: Catalog, layered: Layered, preset: Preset | None) -> 
     model = layered.data.get("model")
     table = model.get(slot.name) if isinstance(model, dict) else None
     own = preset.model.get(slot.name) if preset is not None else None
-    if own is None or not isinstance(table, dict):
+    if preset is None or own is None or not isinstance(table, dict):
         return
     own = {"name": own} if isinstance(own, str) else own
     path: Path_ = slot.path
@@ -270,7 +307,7 @@ def fill_in_inner(catalog: Catalog, layered: Layered, preset: Preset | None) -> 
         given = table.get(slot.inner, {})
         if isinstance(given, Mapping) and "name" not in given:
             table[slot.inner] = given = {**own, **given}
-            layered.origins.setdefault(path, Origin(f"preset '{preset.name}'" if preset else "preset"))
+            layered.set_by.setdefault(path, ({}, Origin(f"preset '{preset.name}'")))
         table = given
 
 
@@ -290,14 +327,7 @@ def table_layers(data: Mapping[str, Any], named: NamedFiles) -> list[Layer]:
     """
     origin = Origin("spec", directory=Path())
     tables = read_tables(data, origin)
-    below: list[Layer] = []
-    if "extends" in tables:
-        other = tables.pop("extends")
-        if not isinstance(other, str) or not other:
-            raise SpecError([origin.problem(("extends",), "must be the path or the name of another spec")])
-        asked = f"{origin.where(('extends',))}: "
-        below = read_toml(find_spec(other, named, Path(), asked), named, asked=asked)
-    return [*below, (tables, {}, origin)]
+    return [*_base(tables, {}, origin, named), (tables, {}, origin)]
 
 
 def read_tables(data: Mapping[str, Any], origin: Origin) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Literal, get_origin
 
 import attrs
 import tomli_w
+from attrs import define, field
 
 from crvnn_core.annotations import check_value, holds_path
 from crvnn_core.errors import FAILURES, Path_, PluginError, Problem, nearest, raised_at
@@ -20,12 +21,13 @@ from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
 _TABLES = {"model": ModelSpec, "training": TrainingSpec}
 
 
+@define
 class Reader:
     """Reads merged tables according to the schema and collects every problem."""
 
-    def __init__(self, catalog: Catalog, layered: Layered, problems: Sequence[Problem]) -> None:
-        self.catalog, self.layered = catalog, layered
-        self.problems = list(problems)
+    catalog: Catalog
+    layered: Layered
+    problems: list[Problem] = field(factory=list)
 
     def complain(self, path: Path_, what: str, advice: str = "", at: Path_ | None = None) -> None:
         """Record a problem with ``path``; its line is that of ``at``, if given."""
@@ -75,7 +77,7 @@ class Reader:
             value = str(value)
         try:
             value = check_value(value, kind)
-            if holds_path(kind):
+            if value and holds_path(kind):
                 value = absolute(value, self.layered.origin(path))
         except ValueError as error:
             self.complain(path, str(error))
@@ -111,10 +113,7 @@ class Reader:
         if offer is None:
             self.complain(path, *self.catalog.unknown(slot.name, name), at=(*path, "name"))
             return None
-        places = {key: self.layered.origin((*path, key)) for key in params}
-        return PartSpec(
-            name, self._params(offer, params, path), path, {"": self.layered.origin(path), **places}
-        )
+        return PartSpec(name, self._params(offer, params, path), path, tuple(params), self.layered.origin)
 
     def _params(self, offer: Offer, given: Mapping[str, Any], path: Path_) -> dict[str, Any]:
         settings, filled_in = settings_of(offer), SLOT_BY_NAME[offer.slot].filled_in
@@ -133,7 +132,7 @@ class Reader:
             elif key in given:
                 try:
                     params[key] = check_value(given[key], parameter.annotation)
-                    if holds_path(parameter.annotation):
+                    if params[key] and holds_path(parameter.annotation):
                         params[key] = absolute(params[key], self.layered.origin((*path, key)))
                 except ValueError as error:
                     self.complain((*path, key), str(error))

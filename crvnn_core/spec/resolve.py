@@ -27,6 +27,7 @@ from crvnn_core.spec.layers import (
     encoder_parameters,
     fill_in_inner,
     find_spec,
+    override,
     overrides,
     read_tables,
     read_toml,
@@ -95,7 +96,7 @@ def resolve(
     :param problems: found while reading; they are reported with the rest.
     """
     layers, stages, faults = separate_stages(layers)
-    layered = Layered()
+    layered = _defaults(catalog)
     reader = Reader(catalog, layered, [*problems, *faults])
     asked = _preset(layers, preset)
     chosen, place = asked or (catalog.default_preset, Origin("default"))
@@ -105,10 +106,6 @@ def resolve(
         chosen = catalog.default_preset
         if chosen is None:  # every part of the model would be reported as missing
             raise SpecError(reader.problems)
-    for slot in SLOT_BY_NAME.values():
-        names = catalog.defaults(slot.name)
-        if slot.many or names:
-            layered.lay(_nested(slot.path, names if slot.many else names[0]), {}, Origin("defaults"))
     own = catalog.presets[chosen][0] if chosen is not None else None
     if own is not None:
         layered.lay({"model": own.model}, {}, Origin(f"preset '{chosen}'"))
@@ -135,11 +132,46 @@ def resolve(
     return attrs.evolve(spec, stages=tuple(found))
 
 
+def _defaults(catalog: Catalog) -> Layered:
+    """The components that plug-ins say a spec has where it names none."""
+    layered = Layered()
+    for slot in SLOT_BY_NAME.values():
+        names = catalog.defaults(slot.name)
+        if slot.many or names:
+            layered.lay(_nested(slot.path, names if slot.many else names[0]), {}, Origin("defaults"))
+    return layered
+
+
+def read_resolved(catalog: Catalog, path: Path, sets: Sequence[str] = ()) -> RunSpec:
+    """The resolved spec in a file, in its last stage, as it stands: it is complete.
+
+    How it was trained is left out, since what trained it need not be installed.
+
+    :param sets: ``task.key=value`` texts that change the task's settings.
+    """
+    layered = _defaults(catalog)
+    for data, origins, origin in read_toml(path):
+        layered.lay({key: data[key] for key in ("seed", "task", "model") if key in data}, origins, origin)
+        for stage in data.get("stages", [])[-1:]:
+            layered.lay({key: stage[key] for key in ("task", "model") if key in stage}, {}, origin)
+    for text in sets:
+        data, origin = override(text)
+        if list(data) != ["task"]:
+            what = "only the task's settings can change, as task.directory=data"
+            raise SpecError([origin.problem((), what)])
+        layered.lay(data, {}, origin)
+    reader = Reader(catalog, layered)
+    spec = reader.run_spec()
+    if spec is None:
+        raise SpecError(reader.problems)
+    return spec
+
+
 def _stage(
     catalog: Catalog, tables: Sequence[Layer], layered: Layered, problems: list[Problem]
 ) -> Iterator[Stage]:
     """The stage, if it can be read; problems that the spec or another stage has as well are recorded once."""
-    reader = Reader(catalog, layered, ())
+    reader = Reader(catalog, layered)
     spec = reader.run_spec()
     known = {(problem.where, problem.what) for problem in problems}
     for problem in reader.problems:
@@ -196,9 +228,9 @@ def unused_parts(
         ranks.setdefault(origin.label, rank)  # a stage has the label of the file that it stands in
     named = _rank(layered.origin(("model", "encoder", "name")), ranks)
     problems = []
-    for slot in ENCODER_PARTS:
+    for slot in [slot for slot in ENCODER_PARTS if slot not in taken]:
         place = layered.origin(("model", slot))
-        if slot in taken or not _is_the_users(place):
+        if not place.is_option and place.directory is None:  # written by a preset, or into the spec of a run
             continue
         what = f"this has no effect: the encoder '{encoder}' has no {slot}"
         if _rank(place, ranks) < named:
@@ -210,15 +242,10 @@ def unused_parts(
                 if slot in (encoder_parameters(catalog, name) or ())
             )
             problems.append(place.problem(("model", slot), what, f"Remove it. Encoders with one: {others}."))
-    if (
-        named
-        and not taken
-        and preset is not None
-        and preset[1].is_option
-        and preset[0] != catalog.default_preset
-    ):
+    chosen, by = preset or (catalog.default_preset, Origin("default"))
+    if named and not taken and by.is_option and chosen != catalog.default_preset:
         what = f"the encoder '{encoder}' has none of the parts that this preset sets"
-        warnings.warn(CrvnnWarning(f"{preset[1].label}: {what}"), stacklevel=2)
+        warnings.warn(CrvnnWarning(f"{by.label}: {what}"), stacklevel=2)
     return problems
 
 
@@ -228,11 +255,6 @@ def _names(encoder: object) -> Iterator[object]:
     yield table.get("name")
     if (inner := table.get(SLOT_BY_NAME["encoder"].inner)) is not None:
         yield from _names(inner)
-
-
-def _is_the_users(place: Origin) -> bool:
-    """Whether a value was written by a user, neither by a preset nor into the spec of a run."""
-    return place.is_option or place.directory is not None
 
 
 def _rank(place: Origin, ranks: dict[str, int]) -> int:

@@ -6,25 +6,13 @@ Fields that name components are explained by their slots (``crvnn_core.host.slot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from attrs import evolve, field, frozen, resolve_types
 
 from crvnn_core.annotations import Count, CountOrZero, FilePath, Positive, Probability, Range
-from crvnn_core.errors import Origin, Path_, Problem, nearest
-
-
-def one_of(*choices: str) -> Callable[[Any, Any, str], None]:
-    """A validator for strings that must be one of ``choices``."""
-    listed = f"one of {', '.join(choices)}"
-
-    def check(instance: Any, attribute: Any, value: str) -> None:
-        if value not in choices:
-            raise ValueError(f"must be {listed}, not {value!r}.{nearest(value, choices)}")
-
-    check.__doc__ = listed
-    return check
+from crvnn_core.errors import Origin, Path_, Problem
 
 
 @frozen
@@ -33,9 +21,10 @@ class PartSpec:
 
     name: str
     params: Mapping[str, Any] = field(factory=dict)
-    #: Its place in the spec, and the origins of its name (under "") and of each of its parameters; for messages.
+    #: For messages: its place in the spec, the parameters that were given there, and where each place was written.
     path: Path_ = field(default=(), eq=False, repr=False)
-    places: Mapping[str, Origin] = field(factory=dict, eq=False, repr=False)
+    given: Collection[str] = field(default=(), eq=False, repr=False)
+    origin: Callable[[Path_], Origin] | None = field(default=None, eq=False, repr=False)
 
     def nested(self) -> Iterator[PartSpec]:
         """This component, and those that its parameters name inside it."""
@@ -46,10 +35,11 @@ class PartSpec:
 
     def problem(self, title: str, what: str) -> Problem:
         """A problem that the component reports, at the place of the first parameter that ``what`` mentions."""
-        key = next((key for key in self.places if key and re.search(rf"\b{re.escape(key)}\b", what)), "")
-        if key not in self.places:
+        if self.origin is None:
             return Problem(title, what)
-        return self.places[key].problem((*self.path, key) if key else self.path, f"{title}: {what}")
+        mentioned = [key for key in self.given if re.search(rf"\b{re.escape(key)}\b", what)]
+        path = (*self.path, *mentioned[:1])
+        return self.origin(path).problem(path, f"{title}: {what}")
 
 
 @frozen(kw_only=True)

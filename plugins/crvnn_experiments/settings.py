@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import attrs
@@ -12,7 +13,7 @@ from crvnn_core.annotations import Count, CountOrZero, Range, check_value
 from crvnn_core.errors import Origin, Path_, Problem, SpecError, nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec import RunSpec, spec_dict
-from crvnn_core.spec.layers import Layer, Layered, overrides
+from crvnn_core.spec.layers import Layer, origin_at, overrides
 from crvnn_core.spec.resolve import resolve
 from crvnn_experiments.space import (
     Choice,
@@ -80,7 +81,7 @@ def read_sweep(
     space: dict[Path_, tuple[Any, Origin]] = {}
     places: dict[str, Origin] = {}  # of the values
     for data, origins, place in layers:
-        origin_of = Layered(origins={(): place, **origins}).origin
+        origin_of = partial(origin_at, origins=origins, default=place)
         table = data.get("sweep", {})
         for key, value in table.items() if isinstance(table, Mapping) else [("", table)]:
             places[key] = origin_of(("sweep", key))

@@ -152,7 +152,8 @@ def predict_command(
     from attrs import evolve
 
     from crvnn_core.errors import CrvnnError, InputError
-    from crvnn_core.inference.prediction_files import answer, write_predictions
+    from crvnn_core.inference.prediction_files import answer, check_lengths, write_predictions
+    from crvnn_core.interfaces import Example
 
     if texts == ("-",) and file is None:
         texts, file = (), Path("-")
@@ -168,9 +169,14 @@ def predict_command(
     trained = evolve(session.load(run, sets), extraction=extraction)
     rows = _read_file(file, trained, lines, skip) if file is not None else _read_texts(texts, trained)
     asked = trees or form is not None
+    if asked:
+        check_lengths(rows)
     with counting(len(rows), "predicting") as done:
         try:
-            answers = answer(trained, rows, done, hard=hard, trees=asked)
+            examples = [Example(row.sequences, 0) for row in rows]
+            predictions = trained.predict(examples, done, hard=hard)
+            pairs = zip(rows, predictions, strict=True)
+            answers = [answer(trained, row, prediction, trees=asked) for row, prediction in pairs]
         except InputError:  # about a text, not about the run
             raise
         except CrvnnError as error:
@@ -234,7 +240,7 @@ def _write_trees(trees: Sequence[str], form: str, out: Path | None) -> None:
 
 def _read_texts(texts: Sequence[str], trained: Trained) -> list[InputRow]:
     """The texts of the command line, two by two for a task on pairs."""
-    from crvnn_core.inference.texts import pair_texts
+    from crvnn_core.inference.predictions import pair_texts
     from crvnn_core.interfaces import InputRow
 
     rows = []

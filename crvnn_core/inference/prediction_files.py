@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,7 @@ from attrs import evolve, frozen
 from crvnn_core.display.tables import write_csv
 from crvnn_core.errors import InputError
 from crvnn_core.files import replacing, write_atomically
-from crvnn_core.inference.parsing import agreement, read_gold
-from crvnn_core.inference.predictions import Prediction
-from crvnn_core.inference.texts import as_text
+from crvnn_core.inference.predictions import Prediction, as_text
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example, InputRow, Task
 from crvnn_core.trees import Tree
@@ -122,29 +120,26 @@ def _numbered(name: str, values: Sequence[str]) -> dict[str, str]:
     return {name if len(values) == 1 else f"{name}_{i}": value for i, value in enumerate(values, 1)}
 
 
-def answer(
-    trained: Trained, rows: Sequence[InputRow], done: Callable[[int], None], *, hard: bool, trees: bool
-) -> list[Answer]:
-    """A model's answers to rows, in their order.
-
-    :param trees: compare the trees with the gold ones; an error if there are none, or if they would be very large.
-    """
+def check_lengths(rows: Sequence[InputRow]) -> None:
+    """An error if the tree of a row would be very large."""
     for number, row in enumerate(rows, 1):
         longest = max(map(len, row.sequences))
-        if trees and longest > MOST_TOKENS:
+        if longest > MOST_TOKENS:
             raise InputError(f"text {number} has {longest:,} tokens; up to {MOST_TOKENS:,} can be parsed")
-    examples = [Example(row.sequences, 0) for row in rows]
-    found = []
-    for row, example, prediction in zip(
-        rows, examples, trained.predict(examples, done, hard=hard), strict=True
-    ):
-        agreements: tuple[str, ...] = ()
-        if trees:
-            gold = read_gold(trained, example).sentences
-            pairs = zip(trained.whole_trees(prediction), gold, strict=True)
-            agreements = tuple(agreement(*pair) for pair in pairs)
-        found.append(Answer(row, evolve(prediction, text=as_text(row.texts)), agreements))
-    return found
+
+
+def answer(trained: Trained, row: InputRow, prediction: Prediction, *, trees: bool) -> Answer:
+    """A model's answer to a row.
+
+    :param trees: compare the trees with the gold ones; an error if there are none.
+    """
+    agreements: tuple[str, ...] = ()
+    if trees:
+        from crvnn_core.inference.inspection import agreement, read_gold
+
+        gold = read_gold(trained, Example(row.sequences, 0)).sentences
+        agreements = tuple(map(agreement, trained.whole_trees(prediction), gold))
+    return Answer(row, evolve(prediction, text=as_text(row.texts)), agreements)
 
 
 def read_lines(lines: Iterable[str], task: Task, name: str) -> list[InputRow]:

@@ -1,19 +1,67 @@
-"""What a model says about texts."""
+"""Texts that a user gives to a trained model, one for each input or two for a task on pairs, and its predictions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import frozen
 
-from crvnn_core.inference.texts import Text
+from crvnn_core.errors import InputError
+from crvnn_core.interfaces import Task
 from crvnn_core.trees import Tree
 from crvnn_core.views import make_frame
 
 if TYPE_CHECKING:
     import pandas
 
+T = TypeVar("T")
+#: A text, or two of them for a task on pairs.
+Text = str | tuple[str, str]
+
 _ROWS = 50  # of predictions that are drawn
+
+
+def as_text(texts: Sequence[str]) -> Text:
+    """One text as it is, two as a pair."""
+    return texts[0] if len(texts) == 1 else (texts[0], texts[1])
+
+
+def pair_texts(texts: Sequence[str], task: Task) -> list[Text]:
+    """Texts as ``Trained.predict`` takes them: as they are, or two by two for a task on pairs."""
+    if task.arity == 1:
+        return list(texts)
+    if len(texts) % 2:
+        raise InputError(f"the task is about pairs of texts; {len(texts)} cannot be paired")
+    return list(zip(texts[::2], texts[1::2], strict=True))
+
+
+def listed(texts: Iterable[T], method: str) -> list[T]:
+    """Texts as a list; an error if a single text was given to this method."""
+    if isinstance(texts, str):
+        raise InputError(f"{method} takes a list of texts: [{texts!r}]")
+    return list(texts)
+
+
+def tokenized(
+    text: Text, task: Task, number: int = 0, arities: Sequence[int] = (1, 2)
+) -> tuple[tuple[str, ...], ...]:
+    """The tokens of a text, or of each text of a pair.
+
+    :param number: of the text among those of the user, from 0, for error messages.
+    :param arities: how many texts there may be; by default a text or a pair, whichever the task is about.
+    """
+    parts = tuple(text) if isinstance(text, (tuple, list)) else (text,)
+    if not all(isinstance(part, str) for part in parts) or len(parts) not in arities:
+        wanted = "a text" if task.arity == 1 else "a pair of texts"
+        raise InputError(f"text {number + 1}: the task asks for {wanted}, not for {text!r}")
+    try:
+        sequences = tuple(tuple(task.tokenize(part)) for part in parts)
+    except InputError as error:
+        raise InputError(f"text {number + 1}: {error}") from None
+    if not all(sequences):
+        raise InputError(f"text {number + 1} is empty: there is nothing to predict")
+    return sequences
 
 
 @frozen

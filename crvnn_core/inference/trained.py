@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from torch import Tensor
 
 from crvnn_core.display.progress import shown
 from crvnn_core.documents import read_toml
-from crvnn_core.errors import CrvnnError, InputError
+from crvnn_core.errors import CrvnnError, InputError, nearest
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.runs import find_run, naming_missing_files
-from crvnn_core.inference.predictions import Prediction, Predictions
-from crvnn_core.inference.texts import Text, as_example, as_text, labelled, listed, tokenized
+from crvnn_core.inference.predictions import Prediction, Predictions, Text, as_text, listed, tokenized
 from crvnn_core.interfaces import Example, Task
 from crvnn_core.model.model import Model, expect_hard_inference
 from crvnn_core.runs.directory import RunDirectory, identity, keep_plugin_files, kept_plugin_files
@@ -91,9 +89,32 @@ class Trained:
         return self
 
     def save(self, directory: Path | str) -> Path:
-        """Write a run directory that ``load`` reads; what training needs to be resumed is not in it."""
-        _save(self, Path(directory))
-        return Path(directory)
+        """Write a run directory that ``load`` reads; what training needs to be resumed is not in it.
+
+        Of a model that was loaded, the records of its training are copied.
+        """
+        path, before = Path(directory), self.directory
+        run = RunDirectory(path)
+        if run.spec.exists() or run.seeds.exists():
+            raise CrvnnError(f"{path} holds a run already; choose another directory")
+        path.mkdir(parents=True, exist_ok=True)
+        vocabulary = vocabulary_of(self.model, self.task)
+        run.write_json(run.vocabulary, vocabulary)
+        weights = {name: tensor.cpu() for name, tensor in self.model.state_dict().items()}
+        spec = spec_dict(self.spec) if before is None else read_toml(before.spec)
+        checkpoint.save(run.weights, {"model": weights, "identity": identity(vocabulary, spec)})
+        if before is not None:
+            keep_plugin_files(run, kept_plugin_files(before))
+            for name in ("environment.json", "metrics.jsonl", "results.json", "MODEL.md", "spec.toml"):
+                if (before.path / name).exists():
+                    shutil.copyfile(before.path / name, path / name)
+            return path
+        run.write_json(run.environment, environment(self.packages))
+        if self.results:
+            development = self.task.development if self.task.development in self.results else ""
+            write_results(run, self.results, development, {"seed": self.spec.seed})
+        write_spec(self.spec, run.spec)  # last, because a directory with a spec is a run
+        return path
 
     def predict(
         self,
@@ -116,18 +137,16 @@ class Trained:
         texts = listed(texts, "predict")
         examples = [self.example(text, number) for number, text in enumerate(texts)]
         found: dict[int, Prediction] = {}
-        with shown(progress, len(texts), "predicting", done) as count:
-            for group in grouped(examples, batch_size):
-                columns = list(zip(*(examples[i].sequences for i in group), strict=True))
-                output = self.model.predict(*columns, trace=True, hard=hard)
-                extract = partial(trees_of, extraction=self.extraction)
-                trees = zip(
-                    *map(extract, output.encodings, columns), strict=True
-                )  # those of an example together
-                chances = output.logits.float().softmax(-1).tolist()
-                for i, *facts in zip(group, chances, trees, strict=True):
-                    found[i] = self._prediction(texts[i], examples[i], *facts)
-                count(len(group))
+        for group in _batches(examples, batch_size, "predicting", progress, done):
+            columns = list(zip(*(examples[i].sequences for i in group), strict=True))
+            output = self.model.predict(*columns, trace=True, hard=hard)
+            extracted = [
+                trees_of(encoding, column, self.extraction)
+                for encoding, column in zip(output.encodings, columns, strict=True)
+            ]
+            chances = output.logits.float().softmax(-1).tolist()
+            for i, *facts in zip(group, chances, zip(*extracted, strict=True), strict=True):
+                found[i] = self._prediction(texts[i], examples[i], *facts)
         return Predictions(found[i] for i in range(len(texts)))
 
     def probabilities(
@@ -209,7 +228,7 @@ class Trained:
         :param progress: show how many examples are done.
         """
         self.expect_hard_inference(hard)
-        found = labelled(examples, labels, self.task) if labels is not None else examples
+        found = examples if labels is None else self._labelled(examples, labels)
         with shown(progress, len(found), "evaluating", done) as count:
             return evaluate(self.model, self.task, found, tokens=TOKEN_BUDGET, done=count, hard=hard)  # type: ignore[arg-type]
 
@@ -237,7 +256,22 @@ class Trained:
 
         :param number: of the text among those of the user, from 0, for error messages.
         """
-        return as_example(text, self.task, number)
+        if isinstance(text, Example):
+            return text
+        return Example(tokenized(text, self.task, number, (self.task.arity,)), 0)
+
+    def _labelled(self, texts: Sequence[Any], labels: Iterable[Any]) -> list[Example]:
+        """Texts (or pairs of them) and their labels as examples."""
+        numbers = {label: number for number, label in enumerate(self.task.classes)}
+        given = [str(label) for label in labels]
+        if len(given) != len(texts):
+            raise InputError(f"there are {len(texts):,} texts and {len(given):,} labels")
+        for label in given:
+            if label not in numbers:
+                known = f"{nearest(label, numbers)} There are {', '.join(numbers)}."
+                raise InputError(f"no class is called '{label}'.{known}")
+        pairs = enumerate(zip(texts, given, strict=True))
+        return [evolve(self.example(text, place), label=numbers[label]) for place, (text, label) in pairs]
 
     def gold_label(self, sequences: tuple[tuple[str, ...], ...]) -> str | None:
         """The name of the true class of tokenized texts, if the task can tell it from them."""
@@ -252,31 +286,31 @@ class Trained:
         return trees
 
     def _prediction(
-        self,
-        text: Text | Example,
-        example: Example,
-        chances: Sequence[float],
-        trees: tuple[Tree | None, ...],
+        self, text: Text | Example, example: Example, chances: Sequence[float], trees: tuple[Tree | None, ...]
     ) -> Prediction:
         by_class = dict(zip(self.task.classes, chances, strict=True))
-        known = self.model.vocabulary
+        known, sequences = self.model.vocabulary, example.sequences
+        if isinstance(text, Example):
+            text = as_text([" ".join(tokens) for tokens in sequences])
         return Prediction(
             label=max(by_class, key=by_class.__getitem__),
             probabilities=by_class,
             trees=trees,
-            text=as_text([" ".join(tokens) for tokens in example.sequences])
-            if isinstance(text, Example)
-            else text,
-            tokens=example.sequences,
-            unknown=tuple(dict.fromkeys(t for tokens in example.sequences for t in tokens if t not in known)),
+            text=text,
+            tokens=sequences,
+            unknown=tuple(dict.fromkeys(t for tokens in sequences for t in tokens if t not in known)),
         )
 
 
 def _batches(
-    examples: Sequence[Example], size: int | None, title: str, progress: bool
+    examples: Sequence[Example],
+    size: int | None,
+    title: str,
+    progress: bool,
+    done: Callable[[int], None] | None = None,
 ) -> Iterator[Sequence[int]]:
-    """The indices of each batch; if ``progress`` is wanted, it is shown how many examples are done."""
-    with shown(progress, len(examples), title) as count:
+    """The indices of each batch; ``done`` gets its size, which is shown as well if ``progress`` is wanted."""
+    with shown(progress, len(examples), title, done) as count:
         for group in grouped(examples, size):
             yield group
             count(len(group))
@@ -318,36 +352,3 @@ def _load(directory: RunDirectory, catalog: Catalog, sets: Sequence[str]) -> Tra
     packages = sorted({offer.source.recorded for offer in assembly.offers.values()})
     results = read_results(directory)
     return Trained(spec, assembly.task, assembly.model.eval(), results, directory, tuple(packages))
-
-
-def _save(trained: Trained, path: Path) -> None:
-    """Write spec, vocabulary, weights and results of a model to a new run directory.
-
-    Of a model that was loaded, the records of its training are copied: spec, environment, metrics and results.
-    """
-    run, before = RunDirectory(path), trained.directory
-    if run.spec.exists() or run.seeds.exists():
-        raise CrvnnError(f"{path} holds a run already; choose another directory")
-    path.mkdir(parents=True, exist_ok=True)
-    run.write_json(run.vocabulary, vocabulary_of(trained.model, trained.task))
-    weights = {name: tensor.cpu() for name, tensor in trained.model.state_dict().items()}
-    spec = spec_dict(trained.spec) if before is None else read_toml(before.spec)
-    checkpoint.save(
-        run.weights, {"model": weights, "identity": identity(run.read_json(run.vocabulary), spec)}
-    )
-    if before is not None:
-        keep_plugin_files(run, kept_plugin_files(before))
-        for source, target in zip(_records(before), _records(run), strict=True):
-            if source.exists():
-                shutil.copyfile(source, target)
-        return
-    run.write_json(run.environment, environment(trained.packages))
-    if trained.results:
-        development = trained.task.development if trained.task.development in trained.results else ""
-        write_results(run, trained.results, development, {"seed": trained.spec.seed})
-    write_spec(trained.spec, run.spec)  # last, because a directory with a spec is a run
-
-
-def _records(run: RunDirectory) -> list[Path]:
-    """What training wrote beside the weights, the spec last."""
-    return [run.environment, run.metrics, run.results, run.path / "MODEL.md", run.spec]

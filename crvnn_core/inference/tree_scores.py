@@ -21,7 +21,7 @@ from torch import Tensor
 
 from crvnn_core.errors import CrvnnError, InputError
 from crvnn_core.evaluation_mode import evaluating
-from crvnn_core.inference.texts import Text, listed
+from crvnn_core.inference.predictions import Text, listed
 from crvnn_core.inference.trained import Trained
 from crvnn_core.interfaces import Example
 from crvnn_core.model.model import Model

@@ -13,10 +13,9 @@ from crvnn_core import Catalog, CrvnnError, InputError, Trained
 from crvnn_core.display.palette import RUNS
 from crvnn_core.errors import UnknownNameError, nearest
 from crvnn_core.host.slots import EXCHANGEABLE
-from crvnn_core.inference.inspection import Inspection, inspect, neighbours
-from crvnn_core.inference.parsing import read_gold
+from crvnn_core.inference.inspection import Inspection, inspect, neighbours, read_gold
 from crvnn_core.inference.part_exchange import exchange_parts
-from crvnn_core.inference.texts import Text
+from crvnn_core.inference.predictions import Text
 from crvnn_core.inference.trained import load
 from crvnn_core.spec import PartSpec
 from crvnn_core.training.data import split_examples

@@ -9,9 +9,8 @@ from attrs import field, frozen
 
 from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameError
 from crvnn_core.host.catalog import Catalog
-from crvnn_core.inference.inspection import Inspection, inspect
-from crvnn_core.inference.parsing import read_gold
-from crvnn_core.inference.texts import Text, pair_texts
+from crvnn_core.inference.inspection import Inspection, inspect, read_gold
+from crvnn_core.inference.predictions import Text, pair_texts
 from crvnn_core.inference.trained import Trained, load
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.records import Record, Variant

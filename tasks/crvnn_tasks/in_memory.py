@@ -17,16 +17,9 @@ from crvnn_core.errors import nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.spec.layers import plain_value
 from crvnn_tasks.from_file.task import FromFile
-from crvnn_tasks.labelled import (
-    Sequences,
-    TokenKind,
-    held_out,
-    refuse_numbers,
-    sorted_labels,
-    split_tokens,
-    vocabulary_of,
-)
+from crvnn_tasks.labelled import Sequences, held_out, refuse_numbers, sorted_labels
 from crvnn_tasks.rows import listed
+from crvnn_tasks.tokenization import TokenKind, split_tokens, vocabulary_of
 
 NAME = "in-memory"
 _ABSENT = (
@@ -115,11 +108,9 @@ class InMemory(Task):
 
     def examples(self, split: str, seed: int) -> Iterator[Example]:
         if not self._holds_out or split == "test":
-            yield from self._examples(split)
-            return
-        for example in self._examples("train"):
-            if (example.sequences in self._dev) == (split == "dev"):
-                yield example
+            return self._examples(split)
+        train = self._examples("train")
+        return (example for example in train if (example.sequences in self._dev) == (split == "dev"))
 
     def read(self, path: Path) -> Iterator[Example]:
         columns = ["text"] if self.arity == 1 else ["text_a", "text_b"]

@@ -1,32 +1,17 @@
-"""Shared by tasks on a user's own texts: what a token is, the order of classes, texts held out for development."""
+"""Labels of a user's own texts, the order of classes, and texts held out for development."""
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Collection, Iterable, Sequence
-from typing import Literal
+from collections.abc import Collection, Iterable
 
-from crvnn_core import Example, InputError
-from crvnn_tasks.tokenization import frequent_tokens, interned, words
+from crvnn_core import InputError
 
 #: The tokens of the one or two texts of an example.
 Sequences = tuple[tuple[str, ...], ...]
-#: What a token is: words and punctuation marks, substrings between spaces, or single characters other than spaces.
-TokenKind = Literal["words", "spaces", "characters"]
 #: So many numbers are classes even if each has one row: the digits of a few rows to try with.
 _MOST_NUMBERS = 10
-
-
-def split_tokens(text: str, kind: TokenKind, lower: bool) -> tuple[str, ...]:
-    """The tokens of a text.
-
-    :param lower: in lower case.
-    """
-    if kind == "words":
-        return words(text, lower)
-    text = text.lower() if lower else text
-    return interned(text.split() if kind == "spaces" else "".join(text.split()))
 
 
 def sorted_labels(labels: Collection[str]) -> tuple[str, ...]:
@@ -59,14 +44,6 @@ def held_out(texts: Iterable[Sequences], share: float) -> frozenset[Sequences]:
     order = sorted(ranks, key=lambda sequences: (ranks[sequences], sequences))
     count = round(share * len(order))
     return frozenset(order[: min(max(count, 1), len(order) - 1)])
-
-
-def vocabulary_of(examples: Iterable[Example], min_count: int) -> Sequence[str]:
-    """The tokens that occur ``min_count`` times or more, by descending frequency; an error if there are none."""
-    found = frequent_tokens(examples, min_count)
-    if not found:
-        raise InputError(f"no token occurs {min_count} times in the training split (min_count)")
-    return found
 
 
 def _rank(sequences: Sequences) -> float:

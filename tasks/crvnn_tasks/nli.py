@@ -16,7 +16,7 @@ from attrs import evolve
 
 from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.annotations import CountOrZero, check_ranges
-from crvnn_tasks.rows import RecordTask, Row, json_lines, note
+from crvnn_tasks.rows import RecordTask, json_lines, note
 from crvnn_tasks.tokenization import words
 
 _UNDECIDED = "-"  # the label of pairs without a majority among the annotators
@@ -52,32 +52,25 @@ class Nli(RecordTask):
         columns = {key: value for key, value in row.columns.items() if key == "pairID"}
         return evolve(row, gold=row.gold if row.gold in self.classes else "", columns=columns)
 
-    def rows(self, split: str) -> Iterator[Row]:
-        for row in super().rows(split):
-            if split != "train" or row.example is None or self._fits(row.example):
-                yield row
+    def holds(self, split: str, example: Example, place: int) -> bool:
+        return split != "train" or not self.max_tokens or max(map(len, example.sequences)) <= self.max_tokens
 
     def examples(self, split: str, seed: int) -> Iterator[Example]:
-        if split == "train" and self.max_tokens:
-            return iter(self._short)
-        return super().examples(split, seed)
+        return iter(self._training) if split == "train" else super().examples(split, seed)
 
     @cached_property
-    def _short(self) -> list[Example]:
-        """The training pairs of at most ``max_tokens`` tokens a sentence."""
-        examples = list(super().examples("train", 0))
-        short = [example for example in examples if self._fits(example)]
-        if not short:
+    def _training(self) -> list[Example]:
+        """The training pairs; how many were omitted for their length is noted."""
+        kept = list(super().examples("train", 0))
+        pairs = sum(1 for path in self.paths("train") for _ in self.read(path))
+        if not kept:
             raise InputError(
                 f"{self.directory}: every training pair has more than {self.max_tokens} tokens (max_tokens)"
             )
-        if len(short) < len(examples):
-            count = f"{len(examples) - len(short):,} of {len(examples):,}"
+        if len(kept) < pairs:
+            count = f"{pairs - len(kept):,} of {pairs:,}"
             note(f"{self.directory}: omitted {count} training pairs with more than {self.max_tokens} tokens")
-        return short
-
-    def _fits(self, example: Example) -> bool:
-        return not self.max_tokens or max(map(len, example.sequences)) <= self.max_tokens
+        return kept
 
     def tokenize(self, text: str) -> tuple[str, ...]:
         return words(text)

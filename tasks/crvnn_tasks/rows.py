@@ -1,7 +1,7 @@
 """Shared by all tasks that read files: ``FileTask``, rows, and the handling of malformed rows.
 
 A new task of this package is a module or folder of its own, beside ``sst.py``, ``nli.py`` and ``listops/``; if it reads
-files, its class extends ``FileTask`` and its ``parse`` yields a ``Row`` for each line.
+files, its class extends ``FileTask`` and reads a line with ``example_of``, or a file with ``parse``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crvnn_core import CrvnnError, Example, InputError, InputRow, Task, UnknownN
 from crvnn_core.documents import parse_json
 from crvnn_core.errors import nearest
 from crvnn_core.files import open_text
-from crvnn_tasks.tokenization import frequent_tokens
+from crvnn_tasks.tokenization import vocabulary_of
 
 _FIRST = 100  # rows of which one is well-formed in a file of a task's form
 
@@ -42,7 +42,7 @@ class Row:
 class FileTask(Task):
     """Base class of tasks that read their splits from files in a directory, on first use.
 
-    A subclass sets ``files`` and ``classes``, and implements ``parse`` and ``tokenize``.
+    A subclass sets ``files`` and ``classes``, and implements ``tokenize`` and either ``example_of`` or ``parse``.
 
     :param directory: where the files are.
     :param bad_rows: stop at a malformed row, or skip it and report how many were skipped.
@@ -56,22 +56,42 @@ class FileTask(Task):
     named: frozenset[str] = frozenset()
     #: Whether examples are generated, so that no file is read.
     generated: bool = False
+    #: Tokens that are rarer than this in the training split are not in the vocabulary.
+    min_count: int = 1
 
     def __init__(self, directory: str, bad_rows: Literal["stop", "skip"] = "stop") -> None:
         self.directory = Path(directory)
         self.bad_rows = bad_rows
         self._read: dict[Path, list[Example]] = {}
 
-    @abstractmethod
+    def example_of(self, line: str, number: int) -> Example | None:
+        """The example on a line; ``None`` if it is no row, ``ValueError`` or ``InputError`` if malformed."""
+        raise NotImplementedError
+
     def parse(self, path: Path) -> Iterator[Row]:
         """The rows of one file; a malformed row has a ``fault`` instead of an example."""
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    example = self.example_of(line, number)
+                except (ValueError, InputError) as error:
+                    yield Row(path, number, fault=" ".join(str(error).split()))
+                else:
+                    if example is not None:
+                        yield Row(path, number, example)
+
+    def holds(self, split: str, example: Example, place: int) -> bool:
+        """Whether a split has this example of its files, the ``place``-th from 0: splits may share files."""
+        return True
 
     @cached_property
     def splits(self) -> Sequence[str]:  # type: ignore[override]
-        """Training and the splits whose files exist; all splits, if no file exists.
+        """Training and the splits whose files exist; all splits, if no file exists or examples are generated.
 
         A split whose file the user named is never dropped: an absent one raises ``CrvnnError`` if training's exist.
         """
+        if self.generated:
+            return tuple(self.files)
         train, *others = self.files
         there = [split for split in self.files if self.paths(split, missing="ignore")]
         for split in others:
@@ -81,8 +101,8 @@ class FileTask(Task):
 
     @cached_property
     def vocabulary(self) -> Sequence[str]:  # type: ignore[override]
-        """The tokens of the training split, by descending frequency."""
-        return frequent_tokens(self.examples(next(iter(self.files)), 0))
+        """The tokens of the training split that are not too rare, by descending frequency."""
+        return vocabulary_of(self.examples(next(iter(self.files)), 0), self.min_count)
 
     def paths(self, split: str, missing: Literal["complain", "ignore"] = "complain") -> list[Path]:
         """The files of a split. If one is missing, ``CrvnnError`` with its source, or no files (``ignore``)."""
@@ -111,13 +131,21 @@ class FileTask(Task):
         return ""
 
     def examples(self, split: str, seed: int) -> Iterator[Example]:
-        for path in self.paths(split):
-            yield from self.read(path)
+        found = chain.from_iterable(map(self.read, self.paths(split)))
+        return (example for place, example in enumerate(found) if self.holds(split, example, place))
 
     def rows(self, split: str) -> Iterator[Row]:
-        """Every row of a split, the malformed ones included."""
+        """Every row of a split; the malformed ones of files that splits share are in the first of them."""
+        place = 0
         for path in self.paths(split):
-            yield from self.parse(path)
+            first = next(each for each in self.files if path in self.paths(each, missing="ignore"))
+            for row in self.parse(path):
+                if row.example is not None:
+                    if self.holds(split, row.example, place):
+                        yield row
+                    place += 1
+                elif split == first:
+                    yield row
 
     def read(self, path: Path) -> Iterator[Example]:
         if path not in self._read:

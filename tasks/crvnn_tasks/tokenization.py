@@ -8,15 +8,35 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
+from typing import Literal
 
-from crvnn_core import Example
+from crvnn_core import Example, InputError
+
+#: What a token is: words and punctuation marks, substrings between spaces, or single characters other than spaces.
+TokenKind = Literal["words", "spaces", "characters"]
 
 
-def frequent_tokens(examples: Iterable[Example], min_count: int = 1) -> tuple[str, ...]:
-    """Tokens that occur ``min_count`` times or more, by descending frequency and then alphabetically."""
+def vocabulary_of(examples: Iterable[Example], min_count: int = 1) -> tuple[str, ...]:
+    """Tokens that occur ``min_count`` times or more, by descending frequency and then alphabetically.
+
+    If there are none, ``InputError``.
+    """
     counts = Counter(token for example in examples for sequence in example.sequences for token in sequence)
     known = [token for token, count in counts.items() if count >= min_count]
+    if not known:
+        raise InputError(f"no token occurs {min_count} times in the training split (min_count)")
     return tuple(sorted(known, key=lambda token: (-counts[token], token)))
+
+
+def split_tokens(text: str, kind: TokenKind, lower: bool) -> tuple[str, ...]:
+    """The tokens of a text.
+
+    :param lower: in lower case.
+    """
+    if kind == "words":
+        return words(text, lower)
+    text = text.lower() if lower else text
+    return interned(text.split() if kind == "spaces" else "".join(text.split()))
 
 
 def interned(tokens: Iterable[str]) -> tuple[str, ...]:

@@ -30,12 +30,12 @@ from crvnn_core.training import checkpoint
 from crvnn_core.training.run import read_results
 from crvnn_parts.embeddings import read_vectors
 from crvnn_tasks.from_file.task import FromFile
-from crvnn_tasks.labelled import split_tokens
 from crvnn_tasks.listops.task import ListOps
 from crvnn_tasks.logic.task import Logic
 from crvnn_tasks.nli import Mnli, Snli
 from crvnn_tasks.rows import json_lines
 from crvnn_tasks.sst import Sst2, Sst5
+from crvnn_tasks.tokenization import split_tokens
 from small import PLUGIN
 
 pytestmark = pytest.mark.fuzz

@@ -8,7 +8,7 @@ import pytest
 from crvnn_core import CrvnnError, Example, InputError, UnknownNameError
 from crvnn_core.files import open_text
 from crvnn_tasks.rows import FileTask, Row, json_lines, listed, text_of, well_formed
-from crvnn_tasks.tokenization import frequent_tokens
+from crvnn_tasks.tokenization import vocabulary_of
 
 
 class Signs(FileTask):
@@ -158,7 +158,7 @@ def test_a_saved_model_sets_the_vocabulary_where_there_is_no_data(tmp_path):
 
 def test_tokens_that_are_too_rare_are_no_part_of_the_vocabulary(directory):
     examples = list(Signs(str(directory)).examples("train", 0))
-    assert frequent_tokens(examples, min_count=2) == ("good", "bad")
+    assert vocabulary_of(examples, min_count=2) == ("good", "bad")
 
 
 def test_a_file_is_read_once(directory):

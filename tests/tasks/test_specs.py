@@ -4,17 +4,20 @@ import json
 import re
 import warnings
 import zipfile
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-import crvnn_tasks.specs
+import crvnn_tasks
 from crvnn_core.errors import CrvnnWarning
 from crvnn_core.spec import read_spec, spec_dict
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.training.trainer import train
+from crvnn_tasks.listops.language import evaluate
+from crvnn_tasks.listops.recipe import Recipe, expressions
 
-SPECS = {spec.name: spec for spec in crvnn_tasks.specs.named_specs()}
+SPECS = {spec.name: spec for spec in crvnn_tasks.crvnn_specs()}
 WORDS = [
     "a",
     "the",
@@ -40,12 +43,10 @@ def data(tmp_path_factory):
     home.mkdir()
     for name in ("listops", "logic", "sst", "snli", "mnli", "glove"):
         (home / name).mkdir()
-    rows = ["9\t[MAX 2 9 ]\n", "2\t( ( ( [MIN 4 ) 2 ) ] )\n", "0\t[SM 5 5 ]\n"]
-    for number in range(3, 1010):  # more than the published development rows
-        rows.append(
-            f"{number % 10}\t[MAX 0 {number % 10} [MIN 0 {number // 100 % 10} {number // 10 % 10} ] ]\n"
-        )
-    rows = [f"{_answer(row)}\t{row.partition(chr(9))[2]}" for row in rows]
+    found = islice(
+        expressions(Recipe(max_tokens=9), "rows"), 1010
+    )  # more than the published development rows
+    rows = [f"{evaluate(tokens)}\t{' '.join(tokens)}\n" for tokens in found]
     (home / "listops" / "train_d20s.tsv").write_text("".join(rows))
     (home / "listops" / "test_d20s.tsv").write_text("".join(rows[:3]))
     for number in range(13):
@@ -80,12 +81,6 @@ def data(tmp_path_factory):
     return home
 
 
-def _answer(row):
-    from crvnn_tasks.listops.task import evaluate
-
-    return evaluate(row.partition("\t")[2].replace("(", " ").replace(")", " ").split())
-
-
 def test_there_are_specs_for_every_task_of_the_paper_and_every_ablation():
     for task in ("listops", "logic", "sst2", "sst5", "snli", "mnli"):
         assert task in SPECS
@@ -106,7 +101,7 @@ def test_the_relu_ablation_changes_the_cell_alone(task, catalog):
 
 
 def test_every_file_is_offered_by_a_name_and_every_name_has_a_file(catalog):
-    folder = Path(crvnn_tasks.specs.__file__).parent
+    folder = Path(crvnn_tasks.__file__).parent / "specs"
     assert sorted(spec.path for spec in SPECS.values()) == sorted(map(str, folder.rglob("*.toml")))
     assert SPECS.keys() <= catalog.specs.keys()
 

@@ -8,8 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from crvnn_core.display.charts import Matrix
-from crvnn_core.inference.inspection import InspectedSequence, Inspection
-from crvnn_core.inference.parsing import agreement
+from crvnn_core.inference.inspection import InspectedSequence, Inspection, agreement
 from crvnn_core.runs.comparison import percent
 from crvnn_core.trees.extraction import describe_conflicts
 from crvnn_core.trees.formats.svg import svg

@@ -76,7 +76,7 @@ def check_command(
     """
     from rich.console import Console
 
-    from crvnn_tasks.data.checksums import changed
+    from crvnn_tasks.data.downloads import changed
 
     offer = session.catalog.find("task", name)
     task = task_of(offer, directory, sets)

@@ -1,5 +1,8 @@
 """Downloads of published data sets, from their publishers or from a mirror: ``crvnn data get`` in Python.
 
+SHA-256 checksums are recorded in ``checksums.json`` beside the files. A file whose checksum nobody publishes is
+compared with the one recorded when it was first downloaded.
+
 Why not ``pooch``: it verifies checksums and retries, but does not resume (as of 1.8). It streams into a temporary file,
 deletes that file when the connection is lost, and requests the whole file again; the archives here have up to 2.2 GB.
 Resuming inside pooch would need a downloader of our own, which ``crvnn_core.downloads.transfer`` is.
@@ -7,7 +10,11 @@ Resuming inside pooch would need a downloader of our own, which ``crvnn_core.dow
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from attrs import frozen
@@ -15,10 +22,14 @@ from attrs import frozen
 from crvnn_core.display.progress import Lines, Progress, format_bytes
 from crvnn_core.downloads.transfer import RefusedError, Retries, check_address, discard, fetch, fetch_text
 from crvnn_core.errors import CrvnnError, UnknownNameError, nearest
-from crvnn_core.files import sha256_of
-from crvnn_tasks.data.archives import DamagedError, extract
-from crvnn_tasks.data.checksums import add_to_record, read_record
+from crvnn_core.files import CORRUPT, UNSUPPORTED, replacing, sha256_of, write_atomically
 from crvnn_tasks.data.sources import DATASETS, SAME, Part
+
+_RECORD = "checksums.json"
+
+
+class DamagedError(CrvnnError):
+    """The file is not a zip archive, or a damaged one: it must be downloaded again."""
 
 
 @frozen
@@ -180,3 +191,77 @@ def _mirrored_checksum(url: str, progress: Progress, retries: Retries) -> str:
     if match is None:
         raise CrvnnError(f"{url}: this is not a sha256 checksum")
     return match[1].lower()
+
+
+def extract(archive: Path, name: str, members: Sequence[str], directory: Path) -> dict[str, str]:
+    """Extract these files, from whichever folders of the archive, into ``directory``; their checksums by name.
+
+    Each file appears under its name when it is complete.
+
+    :param name: of the archive, for error messages.
+    """
+    sums = {}
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            found = {member: _find(packed, member, name) for member in members}
+            _check_space(directory, sum(info.file_size for info in found.values()))
+            for member, info in found.items():
+                with replacing(directory / member) as temporary:
+                    with packed.open(info) as source, temporary.open("wb") as target:
+                        shutil.copyfileobj(source, target, 1 << 20)
+                    sums[member] = sha256_of(temporary)
+    except (*CORRUPT, *UNSUPPORTED) as error:
+        raise DamagedError(f"{name}: this is not a zip archive, or it is damaged: {error}") from None
+    return sums
+
+
+def _find(packed: zipfile.ZipFile, member: str, archive: str) -> zipfile.ZipInfo:
+    """The file of this name nearest to the archive's root, macOS resource forks aside."""
+    found = [
+        info
+        for info in packed.infolist()
+        if info.filename.rpartition("/")[2] == member and not info.filename.startswith("__MACOSX/")
+    ]
+    if not found:
+        raise CrvnnError(
+            f"{archive} contains no {member}; it contains {', '.join(packed.namelist()[:8]) or 'no files'}"
+        )
+    return min(found, key=lambda info: len(info.filename))
+
+
+def _check_space(directory: Path, needed: int) -> None:
+    free = shutil.disk_usage(directory).free
+    if needed > free:
+        raise CrvnnError(
+            f"{directory} has {format_bytes(free)} of free space; extracting needs {format_bytes(needed)}"
+        )
+
+
+def changed(directory: Path) -> list[str]:
+    """The names of files whose checksum is no longer the recorded one; files that were removed are not among them."""
+    record = read_record(directory)
+    present = {name: directory / name for name in record if (directory / name).is_file()}
+    return [name for name, path in present.items() if sha256_of(path) != record[name]["sha256"]]
+
+
+def read_record(directory: Path) -> dict[str, dict[str, str]]:
+    """The ``sha256`` and ``url`` of each downloaded file, by its name; empty if nothing was recorded."""
+    path = directory / _RECORD
+    if not path.is_file():
+        return {}
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            str(name): {"sha256": str(facts["sha256"]), "url": str(facts["url"])}
+            for name, facts in record.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CrvnnError(
+            f"{path} cannot be read: {error!r}\n  If you delete it, files are no longer compared with it."
+        ) from None
+
+
+def add_to_record(directory: Path, sums: dict[str, str], url: str) -> None:
+    """Record the checksums of files that were downloaded from ``url``."""
+    record = read_record(directory) | {name: {"sha256": sha256, "url": url} for name, sha256 in sums.items()}
+    write_atomically(directory / _RECORD, json.dumps(dict(sorted(record.items())), indent=2) + "\n")

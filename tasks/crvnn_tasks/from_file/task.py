@@ -11,17 +11,9 @@ from typing import Annotated, Any, Literal
 from crvnn_core import Example, FilePath, InputError, InputRow
 from crvnn_core.annotations import Count, Range, check_ranges
 from crvnn_tasks.from_file.tables import table_rows
-from crvnn_tasks.labelled import (
-    Sequences,
-    TokenKind,
-    held_out,
-    is_number,
-    refuse_numbers,
-    sorted_labels,
-    split_tokens,
-    vocabulary_of,
-)
-from crvnn_tasks.rows import RecordTask, Row, expect_record, json_lines, label_text, text_of
+from crvnn_tasks.labelled import Sequences, held_out, is_number, refuse_numbers, sorted_labels
+from crvnn_tasks.rows import RecordTask, expect_record, json_lines, label_text, text_of
+from crvnn_tasks.tokenization import TokenKind, split_tokens
 
 _FORMATS = {
     ".csv": "csv",
@@ -89,7 +81,6 @@ class FromFile(RecordTask):
         self.files = {split: ((name,),) for split, name in given.items() if name}
         self.named = frozenset(self.files)  # held-out rows come from a named file, too
         self.holds_out = not dev and dev_share > 0
-        self._dev: frozenset[Sequences] | None = None
 
     def _check(self, train: str) -> None:
         if not train:
@@ -127,48 +118,23 @@ class FromFile(RecordTask):
             refuse_numbers(where, len(labels), labels.total(), "--set task.label_kind=classes")
         return sorted_labels(labels)
 
-    @cached_property
-    def vocabulary(self) -> Sequence[str]:  # type: ignore[override]
-        """The tokens that occur ``min_count`` times or more in the training split, by descending frequency."""
-        return vocabulary_of(self.examples("train", 0), self.min_count)
-
     def tokenize(self, text: str) -> tuple[str, ...]:
         return split_tokens(text, self.tokens, self.lower)
 
-    def rows(self, split: str) -> Iterator[Row]:
-        if not self._is_divided(split):
-            yield from super().rows(split)
-            return
+    def holds(self, split: str, example: Example, place: int) -> bool:
+        if not self.holds_out or split == "test":
+            return True
+        return (example.sequences in self._dev) == (split == "dev")
+
+    @cached_property
+    def _dev(self) -> frozenset[Sequences]:
+        """The texts that are held out for development; an error if there are too few of them."""
         (path,) = self.paths("train")
-        rows = list(self.parse(path))
-        dev = self._held_out([row.example for row in rows if row.example])
-        for row in rows:  # malformed rows are reported with the training split
-            in_dev = row.example is not None and row.example.sequences in dev
-            if in_dev == (split == "dev"):
-                yield row
-
-    def examples(self, split: str, seed: int) -> Iterator[Example]:
-        if not self._is_divided(split):
-            yield from super().examples(split, seed)
-            return
-        (path,) = self.paths("train")
-        examples = list(self.read(path))
-        if self._dev is None:
-            self._dev = self._held_out(examples)
-        for example in examples:
-            if (example.sequences in self._dev) == (split == "dev"):
-                yield example
-
-    def _is_divided(self, split: str) -> bool:
-        """Whether the rows of this split are a part of the training file."""
-        return self.holds_out and split in ("train", "dev")
-
-    def _held_out(self, examples: Sequence[Example]) -> frozenset[Sequences]:
-        """The texts of the development split; an error if there are too few to hold some out."""
+        examples = self._read.get(path) or [row.example for row in self.parse(path) if row.example]
         found = held_out((example.sequences for example in examples), self.dev_share)
         if not found:
             raise InputError(
-                f"{self.paths('train')[0]}: there are too few distinct texts to hold some out for development; "
+                f"{path}: there are too few distinct texts to hold some out for development; "
                 "name a development file (task.dev), or turn holding out off (task.dev_share=0)"
             )
         return found

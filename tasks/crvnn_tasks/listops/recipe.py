@@ -44,16 +44,26 @@ class Recipe:
     min_depth: int = 0  # nested operators
 
     def __attrs_post_init__(self) -> None:
-        _check_shape(self)
-        if self.max_tokens < 0 or 0 < self.max_tokens < _SHORTEST:
-            raise ValueError(
-                f"max_tokens must be 0, or at least {_SHORTEST} ('[MAX 1 2 ]'), not {self.max_tokens}"
-            )
-        if not 0 <= self.min_tokens <= self._most:
-            raise ValueError(
-                f"min_tokens must be 0, or at most max_tokens ({self.max_tokens or 'no limit'}), "
-                f"not {self.min_tokens}"
-            )
+        limits = f"({self.max_tokens or 'no limit'})"
+        problems = {
+            f"min_depth must be less than max_depth ({self.max_depth}), at which all arguments are digits, "
+            f"not {self.min_depth}": self.min_depth >= self.max_depth,
+            f"max_depth must be at least 2, not {self.max_depth}": self.max_depth < 2,
+            f"operator_probability must be between 0 and 1, not {self.operator_probability}": not 0
+            < self.operator_probability
+            < 1,
+            f"min_arguments must be at least 2, not {self.min_arguments}": self.min_arguments < 2,
+            f"max_arguments must be at least min_arguments ({self.min_arguments}), "
+            f"not {self.max_arguments}": self.max_arguments < self.min_arguments,
+            f"max_tokens must be 0, or at least {_SHORTEST} ('[MAX 1 2 ]'), "
+            f"not {self.max_tokens}": self.max_tokens < 0 or 0 < self.max_tokens < _SHORTEST,
+            f"min_tokens must be 0, or at most max_tokens {limits}, not {self.min_tokens}": not 0
+            <= self.min_tokens
+            <= self._most,
+        }
+        for problem, found in problems.items():
+            if found:
+                raise ValueError(problem)
         if not self.max_tokens and (mean := self.mean_tokens()) > _LONGEST_MEAN:
             raise ValueError(
                 f"max_tokens must be given: with max_arguments = {self.max_arguments}, max_depth = {self.max_depth} "
@@ -75,7 +85,7 @@ class Recipe:
         return mean
 
     def draw(self, generator: random.Random) -> list[str]:
-        """Draw an expression or a single digit; the caller checks whether it ``fits``."""
+        """Draw an expression or a single digit; the caller checks whether it is one that the recipe ``allows``."""
         if self.min_tokens > _SHORTEST and self.max_tokens:
             return self._lengths.draw(generator)
         # Only random() is used: Python guarantees that it alone stays the same between versions.
@@ -97,17 +107,10 @@ class Recipe:
                     tokens.append("]")
         return tokens
 
-    def fits(self, tokens: Sequence[str]) -> bool:
-        """Whether this is an expression (not a digit) of an allowed length and depth."""
-        return len(tokens) > 1 and self.spans(len(tokens)) and self.reaches(tokens)
-
-    def reaches(self, tokens: Sequence[str]) -> bool:
-        """Whether an expression has as many nested operators as it must have."""
-        return not self.min_depth or depth(tokens) >= self.min_depth
-
-    def spans(self, length: int) -> bool:
-        """Whether a length is within the limits."""
-        return self.min_tokens <= length <= self._most
+    def allows(self, tokens: Sequence[str]) -> bool:
+        """Whether an expression is not too short, too long or too shallow."""
+        fits = self.min_tokens <= len(tokens) <= self._most
+        return fits and (not self.min_depth or depth(tokens) >= self.min_depth)
 
     @cached_property
     def _lengths(self) -> Lengths:
@@ -121,25 +124,6 @@ def depth(tokens: Sequence[str]) -> int:
         open_ += (token in OPERATORS) - (token == "]")
         most = max(most, open_)
     return most
-
-
-def _check_shape(recipe: Recipe) -> None:
-    """``ValueError`` for settings that give no trees."""
-    if recipe.min_depth >= recipe.max_depth:
-        raise ValueError(
-            f"min_depth must be less than max_depth ({recipe.max_depth}), at which all arguments are digits, "
-            f"not {recipe.min_depth}"
-        )
-    if recipe.max_depth < 2:
-        raise ValueError(f"max_depth must be at least 2, not {recipe.max_depth}")
-    if not 0 < recipe.operator_probability < 1:
-        raise ValueError(f"operator_probability must be between 0 and 1, not {recipe.operator_probability}")
-    if recipe.min_arguments < 2:
-        raise ValueError(f"min_arguments must be at least 2, not {recipe.min_arguments}")
-    if recipe.max_arguments < recipe.min_arguments:
-        raise ValueError(
-            f"max_arguments must be at least min_arguments ({recipe.min_arguments}), not {recipe.max_arguments}"
-        )
 
 
 class Lengths:
@@ -229,7 +213,7 @@ def expressions(recipe: Recipe, seed: str, split: str = "") -> Iterator[tuple[st
     while misses < _ATTEMPTS:
         misses += 1
         tokens = recipe.draw(generator)
-        if not recipe.fits(tokens) or not (tokens := _of_split(tokens, split, generator)):
+        if not _fits(recipe, tokens) or not (tokens := _of_split(tokens, split, generator)):
             continue
         key = hashlib.blake2b(" ".join(tokens).encode(), digest_size=8).digest()
         if key not in seen:
@@ -243,6 +227,11 @@ def expressions(recipe: Recipe, seed: str, split: str = "") -> Iterator[tuple[st
             f"{_ATTEMPTS:,} attempts made no ListOps expression of {lengths} tokens{where}; "
             f"operator_probability = {recipe.operator_probability} may be too small"
         )
+
+
+def _fits(recipe: Recipe, tokens: Sequence[str]) -> bool:
+    """Whether what was drawn is an expression, not a digit, that the recipe allows."""
+    return len(tokens) > 1 and recipe.allows(tokens)
 
 
 def _of_split(tokens: list[str], split: str, generator: random.Random) -> list[str]:
@@ -271,6 +260,6 @@ def expressions_again(recipe: Recipe, seed: str, split: str, count: int) -> Iter
     generator = random.Random(f"{seed} again")
     while made < count:
         drawn = recipe.draw(generator)
-        if recipe.fits(drawn) and split_of(drawn) == split:
+        if _fits(recipe, drawn) and split_of(drawn) == split:
             made += 1
             yield tuple(drawn)

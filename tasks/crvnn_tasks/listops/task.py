@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Literal
 
 import attrs
 from torch import nn
 
-from crvnn_core import Example, FilePath, Head, InputError
+from crvnn_core import Example, FilePath, Head
 from crvnn_core.annotations import Count, CountOrZero, Range, check_ranges
-from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.listops.language import (
     DIGITS,
@@ -28,7 +25,7 @@ from crvnn_tasks.listops.language import (
     tokenize,
 )
 from crvnn_tasks.listops.recipe import Recipe, expressions, expressions_again
-from crvnn_tasks.rows import FileTask, Row
+from crvnn_tasks.rows import FileTask
 
 __all__ = ["DIGITS", "OPERATORS", "ListOps", "evaluate", "split_of"]
 
@@ -114,11 +111,6 @@ class ListOps(FileTask):
             if not max(4, min_tokens) <= limit <= (max_tokens or limit):
                 raise ValueError(f"growing: {limit} is not between min_tokens, or 4, and max_tokens")
 
-    @cached_property
-    def splits(self) -> Sequence[str]:  # type: ignore[override]
-        """All splits if they are generated, otherwise those whose files exist."""
-        return tuple(self.files) if self.generated else super().splits
-
     def examples(self, split: str, seed: int) -> Iterator[Example]:
         recipe = self.recipes[split]
         if self.generated and split == "train":
@@ -126,11 +118,7 @@ class ListOps(FileTask):
         if self.generated:
             return map(_example, islice(expressions(recipe, f"{split} {seed}", split), self.held_out))
         rows = super().examples(split, seed)
-        if split == "dev":
-            return islice(rows, self.held_out)
-        kept = islice(rows, self.held_out if split == "train" else 0, None)
-        allowed = (e for e in kept if recipe.spans(len(e.sequences[0])))
-        return (example for example in allowed if recipe.reaches(example.sequences[0]))
+        return rows if split == "dev" else (e for e in rows if recipe.allows(e.sequences[0]))
 
     def epoch(self, seed: int, number: int) -> Iterable[Example]:
         recipe = self.recipes["train"]
@@ -138,23 +126,30 @@ class ListOps(FileTask):
             recipe = attrs.evolve(recipe, max_tokens=self.growing[number])
         if self.generated and self.fresh:
             return self._training(recipe, seed, number)
-        return [example for example in super().epoch(seed, number) if recipe.spans(len(example.sequences[0]))]
+        return [example for example in super().epoch(seed, number) if recipe.allows(example.sequences[0])]
 
     def _training(self, recipe: Recipe, seed: int, number: int) -> Iterator[Example]:
         return map(_example, expressions_again(recipe, f"train {seed} {number}", "train", self.count))
 
-    def rows(self, split: str) -> Iterator[Row]:
-        if split == "test":
-            return super().rows(split)
-        first, last = (0, self.held_out) if split == "dev" else (self.held_out, None)
-        return islice(super().rows(split), first, last)
+    def holds(self, split: str, example: Example, place: int) -> bool:
+        return split == "test" or (place < self.held_out) == (split == "dev")
 
-    def parse(self, path: Path) -> Iterator[Row]:
-        """Rows of a label and an expression, in either order; a header line is optional."""
-        with open_text(path) as file:
-            for number, line in enumerate(file, 1):
-                if number > 1 or re.search(r"[\d\[\]]", line) or not line.strip():
-                    yield _row(path, number, line)
+    def example_of(self, line: str, number: int) -> Example | None:
+        """A label and an expression, in either order; nothing of a first line that names the columns."""
+        if number == 1 and line.strip() and not re.search(r"[\d\[\]]", line):
+            return None
+        cells = [cell.strip() for cell in line.strip("\r\n").split("\t")]
+        if len(cells) != 2:
+            found = f"found {len(cells)}" if line.strip() else "the line is empty"
+            raise ValueError(f"expected a label and an expression with a tab between them; {found}")
+        label, text = cells if cells[0] in DIGITS else reversed(cells)
+        if label not in DIGITS:
+            shown = ", ".join(repr(cell[:40]) for cell in cells)
+            raise ValueError(f"neither column is a label, a digit from 0 to 9: {shown}")
+        example = _example(tokenize(text))
+        if example.label != int(label):
+            raise ValueError(f"the label is {label}, but the value of the expression is {example.label}")
+        return example
 
     def bucket(self, example: Example) -> str:
         length = len(example.sequences[0])
@@ -187,25 +182,3 @@ class ListOps(FileTask):
 
 def _example(tokens: tuple[str, ...]) -> Example:
     return Example((tokens,), evaluate(tokens))
-
-
-def _row(path: Path, number: int, line: str) -> Row:
-    cells = [cell.strip() for cell in line.strip("\r\n").split("\t")]
-    if len(cells) != 2:
-        found = f"found {len(cells)}" if line.strip() else "the line is empty"
-        return Row(path, number, fault=f"expected a label and an expression with a tab between them; {found}")
-    label, text = cells if cells[0] in DIGITS else reversed(cells)
-    if label not in DIGITS:
-        return Row(
-            path,
-            number,
-            fault=f"neither column is a label, a digit from 0 to 9: {cells[0][:40]!r}, {cells[1][:40]!r}",
-        )
-    tokens = tokenize(text)
-    try:
-        value = evaluate(tokens)
-    except InputError as error:
-        return Row(path, number, fault=" ".join(str(error).split()))
-    if value != int(label):
-        return Row(path, number, fault=f"the label is {label}, but the value of the expression is {value}")
-    return Row(path, number, Example((tokens,), value))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Literal
 
 from crvnn_core import Example, FilePath, InputError
 from crvnn_core.annotations import Count, Range, check_ranges
-from crvnn_core.files import open_text
 from crvnn_core.trees import Tree
 from crvnn_tasks.logic.language import (
     EVERYWHERE,
@@ -32,7 +29,7 @@ from crvnn_tasks.logic.language import (
     tokenize,
     worlds,
 )
-from crvnn_tasks.rows import FileTask, Row
+from crvnn_tasks.rows import FileTask
 
 # Patterns that sentences of the test split contain, and those of training never: a beginning, and an end behind it.
 _PATTERNS = {
@@ -105,11 +102,6 @@ class Logic(FileTask):
         long = tuple(_names("test", number) for number in self.longer)
         self.files = {"train": short, "dev": short, "test": long if setting == "length" else short}
 
-    @cached_property
-    def splits(self) -> Sequence[str]:  # type: ignore[override]
-        """All splits if they are generated, otherwise those whose files exist."""
-        return tuple(self.files) if self.generated else super().splits
-
     def split_of(self, pair: Pair) -> str:
         """The split of a pair, by its text; empty if it belongs to none."""
         if operations(pair) > self.train_operations:
@@ -124,9 +116,7 @@ class Logic(FileTask):
         return "train" if zlib.crc32(row_text(pair).encode()) % 10 else "dev"
 
     def examples(self, split: str, seed: int) -> Iterator[Example]:
-        if self.generated:
-            return self._make(split, f"{split} {seed} 0")
-        return (example for example in super().examples(split, seed) if self._holds(split, example))
+        return self._make(split, f"{split} {seed} 0") if self.generated else super().examples(split, seed)
 
     def epoch(self, seed: int, number: int) -> Iterable[Example]:
         if self.generated and self.fresh:
@@ -149,21 +139,19 @@ class Logic(FileTask):
         for label, pair in islice(found, self.count if split == "train" else self.held_out):
             yield Example(pair, RELATIONS.index(label))
 
-    def _holds(self, split: str, example: Example) -> bool:
-        """Whether an example from a file of this split belongs to it: splits may share files."""
+    def holds(self, split: str, example: Example, place: int) -> bool:
         alone = split == "test" and self.setting == "length"
         return alone or self._share(example.sequences) == split
 
-    def rows(self, split: str) -> Iterator[Row]:
-        for row in super().rows(split):
-            if split == "train" if row.example is None else self._holds(split, row.example):
-                yield row
-
-    def parse(self, path: Path) -> Iterator[Row]:
-        """Rows of a relation and two sentences."""
-        with open_text(path) as file:
-            for number, line in enumerate(file, 1):
-                yield _row(path, number, line)
+    def example_of(self, line: str, number: int) -> Example:
+        """A relation and two sentences."""
+        relation, *sentences = [cell.strip() for cell in line.strip("\r\n").split("\t")]
+        if len(sentences) != 2:
+            found = f"found {1 + len(sentences)}" if line.strip() else "the line is empty"
+            raise ValueError(f"expected a relation and two sentences with tabs between them; {found}")
+        if relation not in RELATIONS:
+            raise ValueError(f"'{relation}' is no relation; the relations are {' '.join(RELATIONS)}")
+        return Example(tuple(map(self.tokenize, sentences)), RELATIONS.index(relation))
 
     def bucket(self, example: Example) -> str:
         return str(operations(example.sequences))
@@ -209,22 +197,3 @@ def _evenly(found: Iterator[tuple[str, Pair]], numbers: range, total: int) -> It
             yield label, pair
             if not any(missing.values()):
                 return
-
-
-def _row(path: Path, number: int, line: str) -> Row:
-    cells = [cell.strip() for cell in line.strip("\r\n").split("\t")]
-    if len(cells) != 3:
-        found = f"found {len(cells)}" if line.strip() else "the line is empty"
-        return Row(
-            path, number, fault=f"expected a relation and two sentences with tabs between them; {found}"
-        )
-    if cells[0] not in RELATIONS:
-        known = " ".join(RELATIONS)
-        return Row(path, number, fault=f"'{cells[0]}' is no relation; the relations are {known}")
-    pair = tuple(map(tokenize, cells[1:]))
-    try:
-        for sentence in pair:
-            check_sentence(sentence)
-    except InputError as error:
-        return Row(path, number, fault=" ".join(str(error).split()))
-    return Row(path, number, Example(pair, RELATIONS.index(cells[0])))

@@ -7,8 +7,7 @@ import pytest
 
 from browser import opened, why_not
 from crvnn_core.display.palette import COLOURS
-from crvnn_core.inference.inspection import inspect
-from crvnn_core.inference.parsing import read_gold
+from crvnn_core.inference.inspection import inspect, read_gold
 from explorer_page import TEXT, TOKENS, press, settled, told, type_in
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())

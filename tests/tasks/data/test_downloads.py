@@ -12,8 +12,7 @@ import pytest
 from crvnn_core import CrvnnError, UnknownNameError
 from crvnn_core.downloads.transfer import Retries
 from crvnn_tasks.data import downloads
-from crvnn_tasks.data.checksums import changed
-from crvnn_tasks.data.downloads import get
+from crvnn_tasks.data.downloads import changed, get
 from crvnn_tasks.data.sources import DATASETS, SAME, Part
 from serving import serving
 
@@ -167,6 +166,8 @@ def test_a_file_that_has_changed_since_is_told_of_and_left_alone(site, tmp_path,
     ):
         fetched(site, name, tmp_path)
     assert (tmp_path / file).read_text() == "mine"
+    (tmp_path / file).unlink()
+    assert changed(tmp_path) == []
 
 
 def test_a_file_of_the_users_is_left_alone_and_not_vouched_for(site, tmp_path):

@@ -22,8 +22,6 @@ TESTED_ELSEWHERE = {
     ("task", "torchtext"): "torchtext/test_task.py",
 }
 
-_BY_NAME = {check.__name__.removeprefix("check_"): check for checks in CHECKS.values() for check in checks}
-
 
 def built_in(slot, variants=(), *, excluded=()):
     """Parametrise a test over a slot's checks and its built-in components, with and without native kernels.
@@ -69,16 +67,14 @@ def contract_tests(slot, plain, faults, variants=(), *, excluded=()):
 
     :param plain: builds a component that satisfies the contract. With the checks that several slots share, their faults
         are tried in it.
-    :param faults: a check without its prefix ``check_``, the ``build`` of a component that fails it, and a part of the
-        reason that is given.
+    :param faults: a check without its prefix ``check_`` and the slot, the ``build`` of a component that fails it, and a
+        part of the reason that is given.
     :param variants: names of built-in components and the settings to check them with, besides the defaults.
     :param excluded: names, settings and the check that cannot hold for them.
     """
-    names = {check.__name__.removeprefix("check_") for check in CHECKS[slot]}
-    shared = {check.__name__ for check in CHECKS[slot] if check.__module__ == generic.__name__}
-    for check, fault, reason in SHARED:
-        if f"check_{slot}_{check}" in shared:
-            faults = [*faults, (f"{slot}_{check}", fault(plain), reason)]
+    checks = {check.__name__.removeprefix(f"check_{slot}_"): check for check in CHECKS[slot]}
+    shared = {name for name, check in checks.items() if check.__module__ == generic.__name__}
+    faults = [*faults, *((name, fault(plain), reason) for name, fault, reason in SHARED if name in shared)]
 
     @built_in(slot, variants, excluded=excluded)
     def test_built_in_components_satisfy_the_contract(name, sets, check, by):
@@ -89,13 +85,13 @@ def contract_tests(slot, plain, faults, variants=(), *, excluded=()):
 
     @pytest.mark.parametrize(("check", "build", "reason"), faults, ids=[check for check, _, _ in faults])
     def test_a_check_that_fails_says_why(check, build, reason):
-        outcome = run_check(check, build)
+        (outcome,) = run_checks(Component("broken", build), [checks[check]])
         assert not outcome.kept
         assert outcome.reason
         assert reason in outcome.reason
 
     def test_every_check_fails_for_a_faulty_component():
-        assert {check for check, _, _ in faults} == names
+        assert {check for check, _, _ in faults} == set(checks)
 
     return (
         test_built_in_components_satisfy_the_contract,
@@ -103,12 +99,6 @@ def contract_tests(slot, plain, faults, variants=(), *, excluded=()):
         test_a_check_that_fails_says_why,
         test_every_check_fails_for_a_faulty_component,
     )
-
-
-def run_check(name, build):
-    """The outcome of one check, by its name without the prefix ``check_``."""
-    (outcome,) = run_checks(Component("broken", build), [_BY_NAME[name]])
-    return outcome
 
 
 def failures(slot, build):

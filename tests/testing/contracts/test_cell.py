@@ -68,61 +68,61 @@ class NarrowReadout(PlainCell):
 
 #: A check, a cell that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("cell_learns", RaisesInTraining, "not in training"),
+    ("learns", RaisesInTraining, "not in training"),
     (
-        "cell_learns",
+        "learns",
         cell(lambda new, left, right: new.detach() + left),
         "no gradient reaches the parameter 'compose",
     ),
     (
-        "cell_runs_on_any_device",
+        "runs_on_any_device",
         cell(lambda new, left, right: new @ torch.eye(new.shape[-1])),
         "was given tensors on cpu and meta",
     ),
-    ("cell_can_be_saved", TrainingCounter, "state that is not saved"),
-    ("cell_is_deterministic", CallCounter, "keeps state between calls"),
+    ("can_be_saved", TrainingCounter, "state that is not saved"),
+    ("is_deterministic", CallCounter, "keeps state between calls"),
     (
-        "cell_keeps_its_shapes",
+        "keeps_its_shapes",
         cell(lambda new, left, right: new[..., :-1]),
         "the shape of a parent: [5]; expected [6]",
     ),
-    ("cell_keeps_its_shapes", NarrowReadout, "the shape of the read-out: [5]"),
+    ("keeps_its_shapes", NarrowReadout, "the shape of the read-out: [5]"),
     (
-        "cell_treats_each_sequence_alone",
+        "treats_each_sequence_alone",
         leaf(lambda x: x - x.mean(0)),
         "a leaf of sequence 0, in a batch and alone",
     ),
     (
-        "cell_treats_each_sequence_alone",
+        "treats_each_sequence_alone",
         cell(lambda new, left, right: new + new.mean()),
         "a parent of sequence 0, in a batch and alone",
     ),
     (
-        "cell_ignores_positions_that_are_gone",
+        "ignores_positions_that_are_gone",
         leaf(lambda x: x.cumsum(-2) if x.dim() > 1 else x),
         "still count; a cell is given pairs of one step",
     ),
     (
-        "cell_ignores_padding",
+        "ignores_padding",
         leaf(lambda x: x.flip(-2).cumsum(-2).flip(-2) if x.dim() > 1 else x),
         "a leaf with other padding",
     ),
     (
-        "cell_sees_both_children",
+        "sees_both_children",
         cell(lambda new, left, right: torch.sin(left)),
         "does not depend on its right child",
     ),
     (
-        "cell_bears_a_child_of_zeros",
+        "bears_a_child_of_zeros",
         cell(lambda new, left, right: new + left / left.norm(dim=-1, keepdim=True)),
         "a parent has NaN or infinity",
     ),
     (
-        "cell_bears_a_child_of_zeros",
+        "bears_a_child_of_zeros",
         cell(lambda new, left, right: new + right.norm(dim=-1, keepdim=True).sqrt()),
         "the gradient of a child has NaN or infinity",
     ),
-    ("cell_stays_finite_when_deep", GrowingCell, "the root has NaN or infinity"),
+    ("stays_finite_when_deep", GrowingCell, "the root has NaN or infinity"),
 ]
 
 

@@ -7,9 +7,7 @@ from crvnn_core import Embedding
 from crvnn_core.testing.contracts.embedding import TOKENS
 
 #: Settings away from the defaults: the component's name, and what is set.
-VARIANTS = [
-    ("random", ("size=3",)),
-]
+VARIANTS = [("random", ("size=3",))]
 
 
 class PlainEmbedding(Embedding):
@@ -101,31 +99,19 @@ class NeedsTwoTokens(PlainEmbedding):
 
 #: A check, an embedding that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("embedding_names_its_tokens", RepeatedToken, "tokens are there more than once: the"),
-    ("embedding_names_its_tokens", TokensAreNumbers, "0 is not a text"),
-    ("embedding_names_its_tokens", NoTokenFound, "none of the tokens that were asked for has a vector"),
-    (
-        "embedding_has_a_vector_for_each_token",
-        OneVectorMissing,
-        "9 tokens, but the vectors have the shape [8, 6]",
-    ),
-    (
-        "embedding_has_a_vector_for_each_token",
-        WholeNumbers,
-        "the vectors are torch.int64, which cannot be trained",
-    ),
-    ("embedding_has_a_vector_for_each_token", NanVector, "a vector has NaN or infinity in it"),
-    ("embedding_has_a_vector_for_each_token", ListOfLists, "the vectors are a list, not a torch.Tensor"),
-    ("embedding_says_whether_it_is_trained", UndecidedTraining, "trainable is 'perhaps'"),
-    ("embedding_depends_on_the_seed_alone", OwnGenerator, "asked a second time: the vectors differ"),
-    ("embedding_depends_on_the_seed_alone", CountsCalls, "asked a second time: the vectors differ"),
-    ("embedding_changes_nothing", SortsItsInput, "the list of tokens that it was given has changed"),
-    (
-        "embedding_changes_nothing",
-        SharesItsVectors,
-        "asked again after training on what it gave: the vectors differ",
-    ),
-    ("embedding_takes_one_token", NeedsTwoTokens, "ZeroDivisionError"),
+    ("names_its_tokens", RepeatedToken, "tokens are there more than once: the"),
+    ("names_its_tokens", TokensAreNumbers, "0 is not a text"),
+    ("names_its_tokens", NoTokenFound, "none of the tokens that were asked for has a vector"),
+    ("has_a_vector_for_each_token", OneVectorMissing, "9 tokens, but the vectors have the shape [8, 6]"),
+    ("has_a_vector_for_each_token", WholeNumbers, "the vectors are torch.int64, which cannot be trained"),
+    ("has_a_vector_for_each_token", NanVector, "a vector has NaN or infinity in it"),
+    ("has_a_vector_for_each_token", ListOfLists, "the vectors are a list, not a torch.Tensor"),
+    ("says_whether_it_is_trained", UndecidedTraining, "trainable is 'perhaps'"),
+    ("depends_on_the_seed_alone", OwnGenerator, "asked a second time: the vectors differ"),
+    ("depends_on_the_seed_alone", CountsCalls, "asked a second time: the vectors differ"),
+    ("changes_nothing", SortsItsInput, "the list of tokens that it was given has changed"),
+    ("changes_nothing", SharesItsVectors, "asked again after training on what it gave: the vectors differ"),
+    ("takes_one_token", NeedsTwoTokens, "ZeroDivisionError"),
 ]
 
 

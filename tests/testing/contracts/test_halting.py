@@ -10,10 +10,7 @@ from crvnn_core.testing.parts import PlainHalting
 from engines import Converged
 
 #: Settings away from the defaults: the component's name, and what is set.
-VARIANTS = [
-    ("threshold", ("epsilon=0.1",)),
-    ("fixed-depth", ("depth=2",)),
-]
+VARIANTS = [("threshold", ("epsilon=0.1",)), ("fixed-depth", ("depth=2",))]
 
 
 class BatchHalting(PlainHalting):
@@ -91,33 +88,25 @@ def halting(answer):
 
 #: A check, a halting that fails it, and a part of the reason that is given.
 FAULTY = [
+    ("answers_for_each_sequence", halting(lambda active: active.float()), "expected bool, got torch.float32"),
     (
-        "halting_answers_for_each_sequence",
-        halting(lambda active: active.float()),
-        "expected bool, got torch.float32",
-    ),
-    (
-        "halting_answers_for_each_sequence",
+        "answers_for_each_sequence",
         halting(lambda active: active.any()),
         "the shape of the answer: []; expected [3]",
     ),
-    ("halting_treats_each_sequence_alone", BatchHalting, "steps in a batch"),
-    ("halting_treats_each_sequence_alone", KeepsTheMean, "steps in a batch"),
-    ("halting_treats_each_sequence_alone", MeanOfVectors, "steps in a batch"),
-    ("halting_declares_its_state", KeepsTheMean, "keeps before in the module"),
-    ("halting_declares_its_state", OneStateForAll, "returned the shape [6]; [3] was expected"),
-    (
-        "halting_declares_its_state",
-        ForgetsItsState,
-        "returned a Tensor; a stateful one must return two tensors",
-    ),
-    ("halting_declares_its_state", Undeclared, "missing 1 required positional argument: 'before'"),
-    ("halting_ignores_positions_that_are_gone", MeanExistence, "depends on positions with e = 0"),
-    ("halting_ignores_positions_that_are_gone", MeanOfVectors, "depends on positions with e = 0"),
-    ("halting_lets_fresh_sequences_go_on", halting(torch.zeros_like), "stops before anything was composed"),
-    ("halting_has_a_sensible_limit", LimitedHalting, "limit is 0"),
-    ("halting_is_deterministic", AlternatingHalting, "keeps state between calls"),
-    ("halting_needs_vectors_only_if_declared", UndeclaredVectors, "needs_vectors must be true"),
+    ("treats_each_sequence_alone", BatchHalting, "steps in a batch"),
+    ("treats_each_sequence_alone", KeepsTheMean, "steps in a batch"),
+    ("treats_each_sequence_alone", MeanOfVectors, "steps in a batch"),
+    ("declares_its_state", KeepsTheMean, "keeps before in the module"),
+    ("declares_its_state", OneStateForAll, "returned the shape [6]; [3] was expected"),
+    ("declares_its_state", ForgetsItsState, "returned a Tensor; a stateful one must return two tensors"),
+    ("declares_its_state", Undeclared, "missing 1 required positional argument: 'before'"),
+    ("ignores_positions_that_are_gone", MeanExistence, "depends on positions with e = 0"),
+    ("ignores_positions_that_are_gone", MeanOfVectors, "depends on positions with e = 0"),
+    ("lets_fresh_sequences_go_on", halting(torch.zeros_like), "stops before anything was composed"),
+    ("has_a_sensible_limit", LimitedHalting, "limit is 0"),
+    ("is_deterministic", AlternatingHalting, "keeps state between calls"),
+    ("needs_vectors_only_if_declared", UndeclaredVectors, "needs_vectors must be true"),
 ]
 
 

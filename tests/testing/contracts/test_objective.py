@@ -63,13 +63,13 @@ class ChangesWeights(Plain):
 
 #: A check, an objective that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("objective_is_an_objective", lambda: object(), "subclass crvnn_core.Objective"),
-    ("objective_gives_a_loss_and_the_output", ForEachExample, "the loss is [4], not one number"),
-    ("objective_passes_gradients_to_the_head_and_the_cell", WithoutGradients, "no gradient reaches"),
-    ("objective_calls_the_model_that_is_trained_once", Twice, "forward was called 2 times"),
-    ("objective_is_deterministic", Counting, "the loss was"),
-    ("objective_leaves_the_model_as_it_is", LeavesEvaluationMode, "it left a module in evaluation mode"),
-    ("objective_leaves_the_model_as_it_is", ChangesWeights, "it changed embed.unknown"),
+    ("is_an_objective", lambda: object(), "subclass crvnn_core.Objective"),
+    ("gives_a_loss_and_the_output", ForEachExample, "the loss is [4], not one number"),
+    ("passes_gradients_to_the_head_and_the_cell", WithoutGradients, "no gradient reaches"),
+    ("calls_the_model_that_is_trained_once", Twice, "forward was called 2 times"),
+    ("is_deterministic", Counting, "the loss was"),
+    ("leaves_the_model_as_it_is", LeavesEvaluationMode, "it left a module in evaluation mode"),
+    ("leaves_the_model_as_it_is", ChangesWeights, "it changed embed.unknown"),
 ]
 
 

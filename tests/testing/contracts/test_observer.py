@@ -55,11 +55,11 @@ class RemovesMetrics(Observer):
 
 #: A check, an observer that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("observer_is_an_observer", object, "subclass crvnn_core.Observer"),
-    ("observer_survives_a_training_run", OnlyOnce, "started twice"),
-    ("observer_survives_a_run_that_is_taken_up", FromTheFirstStep, "a step is missing"),
-    ("observer_survives_an_interrupted_run", NeedsAStep, "TypeError"),
-    ("observer_changes_nothing", RemovesMetrics, "the metrics became"),
+    ("is_an_observer", object, "subclass crvnn_core.Observer"),
+    ("survives_a_training_run", OnlyOnce, "started twice"),
+    ("survives_a_run_that_is_taken_up", FromTheFirstStep, "a step is missing"),
+    ("survives_an_interrupted_run", NeedsAStep, "TypeError"),
+    ("changes_nothing", RemovesMetrics, "the metrics became"),
 ]
 
 

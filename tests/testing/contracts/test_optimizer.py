@@ -7,9 +7,7 @@ import torch
 from contract_cases import contract_tests
 
 #: Settings away from the defaults: the component's name, and what is set.
-VARIANTS = [
-    ("ranger", ("k=2", "alpha=0.5")),
-]
+VARIANTS = [("ranger", ("k=2", "alpha=0.5"))]
 
 
 def descent(params: list) -> torch.optim.Optimizer:
@@ -46,11 +44,11 @@ class UnsavedCount(torch.optim.SGD):
 
 #: A check, an optimizer that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("optimizer_is_an_optimizer", lambda params: object(), "object is not a torch.optim.Optimizer"),
-    ("optimizer_is_an_optimizer", lambda params: descent(params[:1]), "does not hold the parameters"),
-    ("optimizer_makes_the_loss_fall", Ascent, "the loss went from"),
-    ("optimizer_is_deterministic", RandomRate, "two equal runs differ"),
-    ("optimizer_can_be_saved", UnsavedCount, "resuming from a saved state gives other weights"),
+    ("is_an_optimizer", lambda params: object(), "object is not a torch.optim.Optimizer"),
+    ("is_an_optimizer", lambda params: descent(params[:1]), "does not hold the parameters"),
+    ("makes_the_loss_fall", Ascent, "the loss went from"),
+    ("is_deterministic", RandomRate, "two equal runs differ"),
+    ("can_be_saved", UnsavedCount, "resuming from a saved state gives other weights"),
 ]
 
 

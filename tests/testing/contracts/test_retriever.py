@@ -75,46 +75,34 @@ class DetachedRetriever(PlainRetriever):
 #: A check, a retriever that fails it, and a part of the reason that is given.
 FAULTY = [
     (
-        "retriever_keeps_shape_and_type",
+        "keeps_shape_and_type",
         altered_retriever(lambda v, near: near.float()),
         "torch.float64 became torch.float32",
     ),
+    ("keeps_shape_and_type", altered_retriever(lambda v, near: near[:, :-1]), "the shape of neighbours"),
+    ("is_linear", altered_retriever(lambda v, near: near.abs()), "left of a sum: differs"),
+    ("finds_the_nearest_when_existence_is_binary", UniformRetriever, "should see"),
+    ("gives_probabilities_of_its_own_side", altered_retriever(lambda v, near: 2 * near), "weights sum to"),
+    ("gives_probabilities_of_its_own_side", altered_retriever(lambda v, near: -near), "a weight is -"),
     (
-        "retriever_keeps_shape_and_type",
-        altered_retriever(lambda v, near: near[:, :-1]),
-        "the shape of neighbours",
-    ),
-    ("retriever_is_linear", altered_retriever(lambda v, near: near.abs()), "left of a sum: differs"),
-    ("retriever_finds_the_nearest_when_existence_is_binary", UniformRetriever, "should see"),
-    (
-        "retriever_gives_probabilities_of_its_own_side",
-        altered_retriever(lambda v, near: 2 * near),
-        "weights sum to",
-    ),
-    (
-        "retriever_gives_probabilities_of_its_own_side",
-        altered_retriever(lambda v, near: -near),
-        "a weight is -",
-    ),
-    (
-        "retriever_gives_probabilities_of_its_own_side",
+        "gives_probabilities_of_its_own_side",
         altered_retriever(lambda v, near: 0.5 * near + 0.1 * v),
         "at and after the position",
     ),
-    ("retriever_ignores_padding", PaddingRetriever, "with other padding"),
+    ("ignores_padding", PaddingRetriever, "with other padding"),
     (
-        "retriever_ignores_positions_that_are_gone",
+        "ignores_positions_that_are_gone",
         altered_retriever(lambda v, near: near * (1 - 1 / v.shape[1])),
         "without the positions that have e = 0, which still count",
     ),
-    ("retriever_has_true_gradients", DetachedRetriever, "gradcheck found a difference"),
+    ("has_true_gradients", DetachedRetriever, "gradcheck found a difference"),
     (
-        "retriever_works_under_autocast",
+        "works_under_autocast",
         altered_retriever(lambda v, near: near.float() if v.dtype == torch.bfloat16 else near),
         "bfloat16 became torch.float32",
     ),
     (
-        "retriever_works_under_autocast",
+        "works_under_autocast",
         altered_retriever(
             lambda v, near: near.bfloat16().to(v.dtype) if torch.is_autocast_enabled("cpu") else near
         ),

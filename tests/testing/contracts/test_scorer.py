@@ -25,17 +25,13 @@ def altered_scorer(alter):
 #: A check, a scorer that fails it, and a part of the reason that is given.
 FAULTY = [
     (
-        "scorer_gives_one_score_a_position",
+        "gives_one_score_a_position",
         altered_scorer(lambda scores, v: scores.unsqueeze(-1)),
         "the scores: [3, 7, 1]; expected [3, 7]",
     ),
+    ("gives_one_score_a_position", altered_scorer(lambda scores, v: scores * torch.nan), "NaN or infinity"),
     (
-        "scorer_gives_one_score_a_position",
-        altered_scorer(lambda scores, v: scores * torch.nan),
-        "NaN or infinity",
-    ),
-    (
-        "scorer_ignores_padding",
+        "ignores_padding",
         altered_scorer(lambda scores, v: scores + v.mean((1, 2))[:, None]),
         "with other padding",
     ),

@@ -73,26 +73,26 @@ class UnusedParameterHead(nn.Linear):
 
 #: A check, a task that fails it, and a part of the reason that is given.
 FAULTY = [
-    ("task_names_its_parts", task(vocabulary=("a", "a")), "repeats a token"),
-    ("task_names_its_parts", task(classes=("no",)), "the classes are ['no']"),
-    ("task_names_its_parts", task(arity=3), "arity is 3"),
-    ("task_names_its_parts", task(splits=()), "there are no splits"),
-    ("task_takes_a_saved_vocabulary", task(vocabulary=property(lambda self: ("a",))), "cached_property"),
-    ("task_gives_examples_in_every_split", EmptyTest, "the split 'test' is empty"),
-    ("task_gives_examples_in_every_split", StrangeLabels, "has the label 2"),
-    ("task_gives_examples_in_every_split", task(arity=2), "has 1 sequences"),
-    ("task_repeats_itself", ChangingTask, "differs from time to time"),
-    ("task_keeps_its_splits_apart", SameEverywhere, "'dev' and 'train' share"),
-    ("task_reads_back_its_own_text", task(tokenize=lambda self, text: tuple(text)), "is tokenised otherwise"),
-    ("task_reads_back_its_own_text", task(vocabulary=("x", "y")), "not one token of the examples"),
-    ("task_gold_trees_fit", task(gold=lambda self, example: ()), "has 1 sequences, 0 gold trees"),
+    ("names_its_parts", task(vocabulary=("a", "a")), "repeats a token"),
+    ("names_its_parts", task(classes=("no",)), "the classes are ['no']"),
+    ("names_its_parts", task(arity=3), "arity is 3"),
+    ("names_its_parts", task(splits=()), "there are no splits"),
+    ("takes_a_saved_vocabulary", task(vocabulary=property(lambda self: ("a",))), "cached_property"),
+    ("gives_examples_in_every_split", EmptyTest, "the split 'test' is empty"),
+    ("gives_examples_in_every_split", StrangeLabels, "has the label 2"),
+    ("gives_examples_in_every_split", task(arity=2), "has 1 sequences"),
+    ("repeats_itself", ChangingTask, "differs from time to time"),
+    ("keeps_its_splits_apart", SameEverywhere, "'dev' and 'train' share"),
+    ("reads_back_its_own_text", task(tokenize=lambda self, text: tuple(text)), "is tokenised otherwise"),
+    ("reads_back_its_own_text", task(vocabulary=("x", "y")), "not one token of the examples"),
+    ("gold_trees_fit", task(gold=lambda self, example: ()), "has 1 sequences, 0 gold trees"),
     (
-        "task_gold_trees_fit",
+        "gold_trees_fit",
         task(gold=lambda self, example: (Tree.of("a b"),)),
         "example 0: a\\sb is no tree over ('a',)",
     ),
     (
-        "task_gold_trees_fit",
+        "gold_trees_fit",
         task(
             gold=lambda self, example: (left_branching(*example.sequences),),
             constituents=lambda self, example: (frozenset({(0, 2), (1, 3)}),),
@@ -100,18 +100,18 @@ FAULTY = [
         "the gold tree does not have the constituents [(0, 2), (1, 3)]",
     ),
     (
-        "task_gold_labels_fit",
+        "gold_labels_fit",
         task(gold_label=lambda self, sequences: len(sequences[0]) % 3),
         "example 1 has the label 0, but gold_label gives 1",
     ),
-    ("task_head_gives_logits_that_learn", with_head(lambda width: nn.Linear(width, 3)), "logits are [50, 3]"),
+    ("head_gives_logits_that_learn", with_head(lambda width: nn.Linear(width, 3)), "logits are [50, 3]"),
     (
-        "task_head_gives_logits_that_learn",
+        "head_gives_logits_that_learn",
         with_head(UnusedParameterHead),
         "no gradient reaches the parameter 'unused'",
     ),
-    ("task_head_gives_logits_that_learn", with_head(lambda width: "no module"), "head is 'no module'"),
-    ("task_head_runs_on_any_device", with_head(lambda width: CpuHead(width, 2)), "meta"),
+    ("head_gives_logits_that_learn", with_head(lambda width: "no module"), "head is 'no module'"),
+    ("head_runs_on_any_device", with_head(lambda width: CpuHead(width, 2)), "meta"),
 ]
 
 

@@ -7,13 +7,14 @@ import pytest
 from click.testing import CliRunner
 
 import small
-from crvnn_core import CrvnnError, RunSource, create_plugin_manager, hookimpl, read_catalog
+from crvnn_core import CrvnnError, RunSource
 from crvnn_core.cli import main
 from crvnn_core.files import sha256_of
 from crvnn_core.host.runs import find_run
 from crvnn_core.inference.trained import load
 from crvnn_core.runs.archive import write_archive
 from serving import serving
+from stub_plugins import plugin, with_components
 
 
 @pytest.fixture(autouse=True)
@@ -117,16 +118,6 @@ def test_commands_take_zip_files_and_addresses(site, tmp_path, catalog):
         assert done.exit_code == 0, done.output
 
 
-def test_a_directory_has_no_checksum(letters_run, small_catalog):
-    with pytest.raises(CrvnnError, match="is a directory; a checksum is that of a zip file"):
-        find_run(f"{letters_run}#sha256={'0' * 64}", small_catalog)
-
-
-def test_a_misspelt_checksum_is_said(packed, small_catalog):
-    with pytest.raises(CrvnnError, match="a SHA-256 checksum has 64 hexadecimal digits, not 5 characters"):
-        find_run(f"{packed}#sha256=01234", small_catalog)
-
-
 def test_a_shared_run_reads_no_file_of_this_machine_by_extending_it(letters_run, tmp_path, small_catalog):
     (tmp_path / "private.toml").write_text("key of the door\n")
     spec = (letters_run / "spec.toml").read_text()
@@ -138,20 +129,28 @@ def test_a_shared_run_reads_no_file_of_this_machine_by_extending_it(letters_run,
     assert "key of the door" not in str(error.value)
 
 
-def test_an_unknown_scheme_is_said_with_the_known_ones(small_catalog):
-    with pytest.raises(CrvnnError, match=r"runs cannot be fetched from 'htps:'\. Did you mean 'https'\?"):
-        find_run("htps://example.org/a.zip", small_catalog)
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        ("htps://example.org/a.zip", "runs cannot be fetched from 'htps:'. Did you mean 'https'?"),
+        ("{packed}#sha256=01234", "a SHA-256 checksum has 64 hexadecimal digits, not 5 characters"),
+        ("{letters_run}#sha256=" + "0" * 64, "is a directory; a checksum is that of a zip file"),
+    ],
+)
+def test_what_no_run_can_be_fetched_from_is_an_error(run, reason, packed, letters_run, small_catalog):
+    with pytest.raises(CrvnnError) as caught:
+        find_run(run.format(packed=packed, letters_run=letters_run), small_catalog)
+    assert reason in str(caught.value)
 
 
 def test_a_plug_in_adds_a_place_to_fetch_runs_from(letters_run):
     asked = []
 
-    class Shelf:
-        @hookimpl
-        def crvnn_run_sources(self):
-            return [RunSource("shelf", lambda rest: asked.append(rest) or letters_run)]
+    def fetch(rest):
+        asked.append(rest)
+        return letters_run
 
-    catalog = read_catalog(create_plugin_manager(small, Shelf()))
+    catalog = with_components(small, plugin(crvnn_run_sources=[RunSource("shelf", fetch)]))
     assert find_run("shelf://top/left", catalog).path == letters_run
     assert find_run("shelf:top", catalog).path == letters_run
     assert asked == ["top/left", "top"]
@@ -160,10 +159,6 @@ def test_a_plug_in_adds_a_place_to_fetch_runs_from(letters_run):
 
 
 def test_a_plug_in_cannot_replace_http():
-    class Web:
-        @hookimpl
-        def crvnn_run_sources(self):
-            return [RunSource("https", "nowhere:nothing")]
-
+    web = plugin(crvnn_run_sources=[RunSource("https", "nowhere:nothing")])
     with pytest.raises(CrvnnError, match="two plug-ins offer a source of runs called 'https'"):
-        read_catalog(create_plugin_manager(Web()))
+        with_components(web)

@@ -49,9 +49,21 @@ def test_files_that_extend_each_other_are_an_error(catalog, spec_file):
     assert "two.toml" in problem
 
 
-def test_what_is_extended_must_be_a_path_or_a_name(catalog, spec_file):
-    problem = the_problem_of(catalog, spec_file("extends = 3\n"))
-    assert "my.toml:1 [extends]: must be the path or the name of another spec" in problem
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("extends = 3\n", ":1 [extends]: must be the path or the name of another spec"),
+        ("seed = 1\n[model\nwidth = 3\n", ":2: this is not TOML"),
+        ("seed = 1\n[model\nwidth = 3\n", "\n  2 | [model"),
+        ('seed = 1\n[model]\ncell = """gated\n', ":3: this is not TOML"),
+        ("# d\xe9j\xe0 vu\nseed = 1\n", ": the file cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error_with_its_line(catalog, tmp_path, text, what):
+    (tmp_path / "my.toml").write_bytes(text.encode("latin-1"))
+    problem = the_problem_of(catalog, tmp_path / "my.toml")
+    assert problem.startswith(f"{tmp_path / 'my.toml'}:")
+    assert what in problem
 
 
 def test_naming_another_component_drops_the_old_parameters(catalog, spec_file):
@@ -112,17 +124,6 @@ def test_every_unreadable_set_is_reported_at_once(catalog):
     assert len(problems_of(catalog, sets=["a", "b", "seed=1"])) == 2
 
 
-def test_text_that_is_not_toml_is_an_error_with_its_line(catalog, spec_file):
-    problem = the_problem_of(catalog, spec_file("seed = 1\n[model\nwidth = 3\n"))
-    assert "my.toml:2: this is not TOML" in problem
-    assert "2 | [model" in problem
-
-
-def test_text_that_breaks_off_is_an_error_with_its_last_line(catalog, spec_file):
-    problem = the_problem_of(catalog, spec_file('seed = 1\n[model]\ncell = """gated\n'))
-    assert "my.toml:3: this is not TOML" in problem
-
-
 def test_a_directory_is_an_error(catalog, tmp_path):
     assert the_problem_of(catalog, tmp_path) == f"{tmp_path}: this is a directory; a spec is a TOML file"
 
@@ -136,16 +137,20 @@ def test_a_missing_file_is_an_error_that_lists_the_specs_beside_it(catalog, spec
     assert the_problem_of(catalog, tmp_path / "no" / "way.toml").endswith("there is no such file")
 
 
-def test_a_file_that_is_not_utf_8_is_an_error(catalog, tmp_path):
-    path = tmp_path / "latin.toml"
-    path.write_bytes("# d\xe9j\xe0 vu\nseed = 1\n".encode("latin-1"))
-    assert f"{path}: the file cannot be read" in the_problem_of(catalog, path)
-
-
-def test_keys_are_found_on_their_lines():
-    text = 'a = 1\n# b = 2\n[t]  # a table\nc.d = 3\n"e" = 4\n\n[[u.v]]\nw = {x = 1}\n'
-    lines = {".".join(path): number for path, (number, _) in key_lines(text).items()}
-    assert lines == {"a": 1, "t": 3, "t.c.d": 4, "t.e": 5, "u.v": 7, "u.v.w": 8}
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            'a = 1\n# b = 2\n[t]  # a table\nc.d = 3\n"e" = 4\n\n[[u.v]]\nw = {x = 1}\n',
+            {"a": 1, "t": 3, "t.c.d": 4, "t.e": 5, "u.v": 7, "u.v.w": 8},
+        ),
+        ('a = """\nwidth = 1\n"""\nwidth = 2\n', {"a": 1, "width": 4}),
+        ('a = 1  # """\nwidth = 2\n', {"a": 1, "width": 2}),
+    ],
+    ids=["tables", "a text of several lines", "quotes in a comment"],
+)
+def test_keys_are_found_on_their_lines(text, expected):
+    assert {".".join(path): number for path, (number, _) in key_lines(text).items()} == expected
 
 
 def test_only_a_file_can_extend_another(catalog):
@@ -168,12 +173,3 @@ def test_a_byte_order_mark_does_no_harm(catalog, tmp_path):
     path = tmp_path / "windows.toml"
     path.write_bytes("\ufeffseed = 4\r\n".encode())
     assert read_spec(catalog, path).seed == 4
-
-
-def test_keys_inside_a_text_of_several_lines_are_not_keys():
-    lines = key_lines('a = """\nwidth = 1\n"""\nwidth = 2\n')
-    assert lines[("width",)][0] == 4
-
-
-def test_quotes_in_a_comment_do_not_hide_the_keys_below():
-    assert key_lines('a = 1  # """\nwidth = 2\n')[("width",)][0] == 2

@@ -13,12 +13,12 @@ from crvnn_core import (
     SpecError,
     UnknownNameError,
     create_plugin_manager,
-    hookimpl,
     read_catalog,
 )
 from crvnn_core.spec import PartSpec, read_spec
 from crvnn_parts.cells.gated import GatedCell
 from spec_problems import problems_of, the_problem_of
+from stub_plugins import plugin, with_components
 
 
 @pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])
@@ -78,48 +78,43 @@ def test_observers_are_a_list_of_names_and_tables(catalog, spec_file):
     assert read_spec(catalog, sets=["training.observers=[]"]).training.observers == ()
 
 
-@pytest.mark.parametrize("value", ["3", '["gated"]', "{hidden = 3}"])
-def test_a_part_that_is_neither_a_name_nor_a_table_with_one_is_an_error(catalog, spec_file, value):
-    text = f"[training]\nobservers = [{value}]\n"
-    assert "my.toml:2 [training.observers]: must name one observer" in the_problem_of(
-        catalog, spec_file(text)
-    )
-    if "hidden" not in value:
-        problem = the_problem_of(catalog, spec_file(f"[model]\ncell = {value}\n"))
-        assert (
-            "my.toml:2 [model.cell]: must name one cell, as a string or as a table with a 'name'" in problem
-        )
-
-
-def test_a_missing_parameter_is_an_error(catalog, spec_file):
-    path = spec_file('[training]\nobservers = ["jsonl"]\n')
-    assert "my.toml:2 [training.observers]: observer 'jsonl' needs a 'path'" in the_problem_of(catalog, path)
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        ("training]\nobservers = [3]", "training.observers]: must name one observer"),
+        ("training]\nobservers = [{hidden = 3}]", "training.observers]: must name one observer"),
+        ("training]\nobservers = ['jsonl']", "training.observers]: observer 'jsonl' needs a 'path'"),
+        ("model]\ncell = 3", "model.cell]: must name one cell, as a string or as a table with a 'name'"),
+        ("model]\ncell = ['gated']", "model.cell]: must name one cell, as a string or as a table"),
+    ],
+)
+def test_a_part_that_is_neither_a_name_nor_a_whole_table_is_an_error(catalog, spec_file, table, what):
+    assert f"my.toml:2 [{what}" in the_problem_of(catalog, spec_file(f"[{table}\n"))
 
 
 def test_a_preset_that_leaves_a_slot_open_needs_a_spec_that_fills_it(catalog):
     model = {slot: part for slot, part in catalog.presets["paper"][0].model.items() if slot != "cell"}
-
-    class Open:
-        @hookimpl
-        def crvnn_presets(self):
-            return [Preset("open", model)]
-
-    catalog = read_catalog(create_plugin_manager(Open()))
+    catalog = with_components(plugin(crvnn_presets=[Preset("open", model)]))
     problem = the_problem_of(catalog, preset="open")
     assert "no cell is named, neither here nor by the preset" in problem
     assert read_spec(catalog, preset="open", parts={"cell": "lstm"}).model.cell.name == "lstm"
 
 
-def test_a_component_that_cannot_be_imported_is_named_with_its_package():
-    class Mine:
-        @hookimpl
-        def crvnn_cells(self):
-            return [Component("absent", "there_is_no_such_module:Cell")]
+on_a_device = partial(lambda width, device: None, device=torch.device("cpu"))
 
-    with pytest.raises(
-        PluginError, match=r"cell 'absent' \(Mine\) could not be imported: ModuleNotFoundError"
-    ):
-        read_spec(read_catalog(create_plugin_manager(Mine())), parts={"cell": "absent"})
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        ("there_is_no_such_module:Cell", r"could not be imported: ModuleNotFoundError"),
+        (on_a_device, r"the default of 'device'.* cannot be written in a spec"),
+        (dict, r"its parameters cannot be read: .*no signature"),
+    ],
+)
+def test_a_component_that_no_spec_can_describe_is_named_with_its_package(build, reason):
+    catalog = with_components(cell=[Component("odd", build)])
+    with pytest.raises(PluginError, match=rf"cell 'odd' \(Mine\):? {reason}"):
+        read_spec(catalog, parts={"cell": "odd"})
 
 
 def test_every_problem_of_a_file_is_reported_at_once_with_its_line_and_the_nearest_name(catalog, spec_file):
@@ -236,54 +231,24 @@ def test_a_wrong_preset_does_not_hide_the_other_problems(catalog, spec_file):
     assert "--set oops: write it as key=value" in text
 
 
-def test_a_default_that_cannot_be_written_is_the_plug_ins_fault():
-    class Mine:
-        @hookimpl
-        def crvnn_cells(self):
-            return [Component("odd", partial(lambda width, device: None, device=torch.device("cpu")))]
-
-    catalog = read_catalog(create_plugin_manager(Mine()))
-    with pytest.raises(
-        PluginError, match=r"cell 'odd' \(Mine\): the default of 'device'.* cannot be written in a spec"
-    ):
-        read_spec(catalog, parts={"cell": "odd"})
-
-
 def test_an_unknown_slot_in_python_is_named(catalog):
     with pytest.raises(UnknownNameError, match=r"no slot of a spec is called 'cel'\. Did you mean 'cell'\?"):
         read_spec(catalog, parts={"cel": "gated"})
 
 
 def test_the_kinds_of_inherited_parameters_are_known():
-    class Mine:
-        @hookimpl
-        def crvnn_cells(self):
-            return [Component("mine", type("Mine", (GatedCell,), {"__module__": "elsewhere"}))]
-
-    catalog = read_catalog(create_plugin_manager(Mine()))
-    with pytest.raises(
-        SpecError, match=r"must be one of 'gelu', 'gelu-tanh', 'relu', not 'gleu'\. Did you mean 'gelu'"
-    ):
-        read_spec(catalog, parts={"cell": "mine"}, sets=["model.cell.activation=gleu"])
+    mine = type("Mine", (GatedCell,), {"__module__": "elsewhere"})
+    problem = the_problem_of(
+        with_components(cell=[Component("mine", mine)]),
+        parts={"cell": "mine"},
+        sets=["model.cell.activation=gleu"],
+    )
+    assert "must be one of 'gelu', 'gelu-tanh', 'relu', not 'gleu'. Did you mean 'gelu'" in problem
 
 
 def test_a_wrong_preset_is_named_even_where_there_is_no_default_one():
-    class Mine:
-        @hookimpl
-        def crvnn_presets(self):
-            return [Preset("mine", {})]
-
-    catalog = read_catalog(create_plugin_manager(Mine(), entry_points=False))
-    with pytest.raises(SpecError, match=r"no preset is called 'mien'\. Did you mean 'mine'\?"):
-        read_spec(catalog, preset="mien")
-
-
-def offering(**hooks):
-    """A plug-in called Mine whose hooks return these records."""
-    Mine = type("Mine", (), {})  # noqa: N806
-    for hook, records in hooks.items():
-        setattr(Mine, hook, hookimpl(lambda self, records=records: records))
-    return Mine()
+    mine = read_catalog(create_plugin_manager(plugin(crvnn_presets=[Preset("mine", {})]), entry_points=False))
+    assert "no preset is called 'mien'. Did you mean 'mine'?" in the_problem_of(mine, preset="mien")
 
 
 def plain():
@@ -291,7 +256,7 @@ def plain():
 
 
 def test_the_defaults_are_what_plug_ins_say():
-    mine = offering(
+    mine = plugin(
         crvnn_tasks=[Component("sums", plain, default=True), Component("products", plain)],
         crvnn_embeddings=[Component("zeros", plain, default=True)],
         crvnn_encoders=[Component("mean", lambda width: None, default=True)],
@@ -327,7 +292,7 @@ def test_the_defaults_are_what_plug_ins_say():
 
 
 def test_without_defaults_a_spec_is_told_what_it_must_name():
-    mine = offering(crvnn_tasks=[Component("sums", plain)], crvnn_cells=[Component("adding", plain)])
+    mine = plugin(crvnn_tasks=[Component("sums", plain)], crvnn_cells=[Component("adding", plain)])
     problems = problems_of(read_catalog(create_plugin_manager(mine, entry_points=False)))
     assert any(
         "[task]: no task is named, neither here nor by a plug-in's default\n  Installed: sums." in problem
@@ -341,18 +306,8 @@ def test_without_defaults_a_spec_is_told_what_it_must_name():
 
 
 def test_a_preset_goes_over_the_defaults(catalog):
-    mine = offering(
-        crvnn_presets=[Preset("vectors", {**catalog.presets["paper"][0].model, "embedding": "glove"})]
-    )
-    both = read_catalog(create_plugin_manager(mine))
+    vectors = Preset("vectors", {**catalog.presets["paper"][0].model, "embedding": "glove"})
+    both = with_components(plugin(crvnn_presets=[vectors]))
     sets = ["model.embedding.path=vectors.txt"]
     assert read_spec(both, preset="vectors", sets=sets).model.embedding.name == "glove"
     assert read_spec(both).model.embedding.name == "random"
-
-
-def test_a_component_whose_parameters_cannot_be_read_is_named():
-    catalog = read_catalog(create_plugin_manager(offering(crvnn_cells=[Component("odd", dict)])))
-    with pytest.raises(
-        PluginError, match=r"cell 'odd' \(Mine\): its parameters cannot be read: .*no signature"
-    ):
-        read_spec(catalog, parts={"cell": "odd"})

@@ -4,12 +4,13 @@ import re
 
 import pytest
 
-from crvnn_core import CrvnnWarning, Preset, SpecError, create_plugin_manager, hookimpl, read_catalog
+from crvnn_core import CrvnnWarning, Preset, SpecError
 from crvnn_core.runs.spec_file import flatten
 from crvnn_core.spec import read_spec, spec_dict, stage_changes, stage_summary, write_spec
 from crvnn_core.spec.assembly import assemble
 from small import Letters, catalog_with
 from spec_problems import problems_of, the_problem_of
+from stub_plugins import plugin, with_components
 
 BASE = """
 seed = 3
@@ -211,12 +212,9 @@ def test_a_number_without_a_stage_is_an_error_that_says_how_many_there_are(catal
 
 
 def test_a_preset_has_no_stages():
-    class Staged:
-        @hookimpl
-        def crvnn_presets(self):
-            return [Preset("staged", {"stages": [{}]})]
-
-    problem, *_ = problems_of(read_catalog(create_plugin_manager(Staged())), preset="staged")
+    problem, *_ = problems_of(
+        with_components(plugin(crvnn_presets=[Preset("staged", {"stages": [{}]})])), preset="staged"
+    )
     assert "preset 'staged' [model.stages]: [model] has no 'stages'." in problem
 
 

@@ -6,7 +6,7 @@ import torch
 from crvnn_core import Halting
 from crvnn_core.testing.parts import AddingCell, PlainCell, PlainDecision, PlainScorer, ScriptedDecision
 from crvnn_parts.haltings import FixedDepth, Never
-from engines import engine
+from engines import batch, engine
 
 pytestmark = pytest.mark.usefixtures("by")
 
@@ -66,16 +66,21 @@ def test_positions_that_only_finished_sequences_had_are_dropped():
     assert seen[-1] == 4
 
 
-@pytest.mark.parametrize(("limit", "steps"), [(0, [11, 1, 5]), (3, [3, 1, 3]), (100, [11, 1, 5])])
-def test_max_steps_is_a_cap(limit, steps):
-    mask = torch.arange(12) < torch.tensor([[12], [2], [6]])
-    encoding = engine(halting=Never(), max_steps=limit)(torch.randn(3, 12, 4), mask)
-    assert encoding.steps.tolist() == steps
-
-
-def test_fixed_depth_halts_all_sequences_at_the_same_step():
-    mask = torch.arange(12) < torch.tensor([[12], [2], [6]])
-    assert engine(halting=FixedDepth(4))(torch.randn(3, 12, 4), mask).steps.tolist() == [4, 1, 4]
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({}, [11, 1, 5]),
+        ({"max_steps": 3}, [3, 1, 3]),
+        ({"max_steps": 100}, [11, 1, 5]),
+        ({"halting": FixedDepth(4)}, [4, 1, 4]),
+    ],
+    ids=str,
+)
+def test_no_sequence_takes_more_steps_than_it_may(options, steps):
+    assert (
+        engine(**{"halting": Never(), **options})(*batch([12, 2, 6], dtype=torch.float32)).steps.tolist()
+        == steps
+    )
 
 
 def test_padding_that_all_sequences_share_costs_nothing():

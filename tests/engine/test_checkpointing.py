@@ -1,17 +1,15 @@
 """Activation checkpointing: the backward pass recomputes a step as it was."""
 
+from functools import partial
+
 import pytest
 import torch
 
-from crvnn_core import Recursion
 from crvnn_core.engine import checkpointing
 from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.decisions.sigmoids import Stretched
 from crvnn_parts.haltings import Threshold
-from crvnn_parts.retrievers.interval import Adhoc
-from crvnn_parts.scorers import WindowScorer
-
-WIDTH = 6
+from engines import batch, sharp
 
 
 class Counting(Threshold):
@@ -26,24 +24,11 @@ class Counting(Threshold):
         return super().forward(exists, vectors, step)
 
 
-def model(halting):
-    torch.manual_seed(3)
-    scorer = WindowScorer(WIDTH)
-    with torch.no_grad():
-        scorer.score.weight *= 30
-    parts = {"retriever": Adhoc(), "scorer": scorer, "decision": Stretched(), "halting": halting}
-    return Recursion(WIDTH, **parts, cell=GatedCell(WIDTH), checkpoint=True)
-
-
-def batch():
-    torch.manual_seed(1)
-    return torch.randn(3, 14, WIDTH), torch.arange(14) < torch.tensor([[14], [9], [1]])
-
-
 @pytest.mark.parametrize("needs_vectors", [False, True])
 def test_recomputing_a_step_does_not_ask_the_halting_again(needs_vectors):
     halting = Counting(needs_vectors)
-    loss = model(halting)(*batch()).vector.sum()
+    encoder = sharp(sharpness=30.0, decision=Stretched(), halting=halting, checkpoint=True)
+    loss = encoder(*batch([14, 9, 1])).vector.sum()
     asked = halting.calls
     assert asked > 1
     loss.backward()
@@ -59,6 +44,23 @@ def test_torch_is_given_a_tensor_whose_device_has_the_random_state(monkeypatch):
         return function(*args)
 
     monkeypatch.setattr(checkpointing, "checkpoint", spy)
-    model(Threshold())(*batch())
+    sharp(checkpoint=True)(*batch([14, 9, 1]))
     assert seen
     assert all(torch.Tensor in types for types in seen)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_recomputing_steps_changes_nothing_and_keeps_less(dropout):
+    kept, found = {}, []
+    for checkpoint in (False, True):
+        encoder = sharp(cell=partial(GatedCell, dropout=dropout), checkpoint=checkpoint, sharpness=1).train()
+        sizes = kept[checkpoint] = []
+        torch.manual_seed(5)
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t, sizes=sizes: sizes.append(t.numel()) or t, lambda t: t
+        ):
+            encoding = encoder(*batch([40, 25, 3]))
+            (encoding.vector.sin().sum() + encoding.penalty.sum()).backward()
+        found.append([encoding.vector, encoding.penalty, *(p.grad for p in encoder.parameters())])
+    torch.testing.assert_close(*found, atol=1e-12, rtol=1e-6)
+    assert sum(kept[True]) < 0.7 * sum(kept[False])  # (those of the recomputation are among them)

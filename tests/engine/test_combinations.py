@@ -8,6 +8,7 @@ import torch
 from crvnn_core import create_plugin_manager, read_catalog
 from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
+from engines import batch
 
 LENGTHS = (7, 1, 4, 2)
 #: Settings with which a halting has something to do on sequences as short as these.
@@ -57,9 +58,7 @@ def _modulations(decision):
 @torch.no_grad()
 def _same_alone(encoder, title):
     """Assert it, and tell whether a sequence stopped before it had to."""
-    generator = torch.Generator().manual_seed(7)
-    inputs = torch.randn(len(LENGTHS), max(LENGTHS), 8, generator=generator)
-    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS).unsqueeze(1)
+    inputs, mask = batch(LENGTHS, 8, 7, torch.float32)
     together = encoder(inputs, mask)
     assert together.vector.isfinite().all(), title
     for row, n in enumerate(LENGTHS):

@@ -3,33 +3,22 @@
 import pytest
 import torch
 
-from crvnn_core import Recursion
-from crvnn_core.engine.mirror import mirrored_gaps, mirrored_tokens
+import engines
 from crvnn_core.trees import trees_of
-from crvnn_core.trees.gold import levels_of, tree_along
-from crvnn_parts.cells.gated import GatedCell
+from crvnn_core.trees.gold import levels_of
 from crvnn_parts.decisions.sigmoids import Modulated, Stretched
-from crvnn_parts.haltings import Threshold
-from crvnn_parts.retrievers.interval import Adhoc
-from crvnn_parts.scorers import WindowScorer
 
 LENGTHS = [9, 6, 1, 2]
-MASK = torch.arange(9) < torch.tensor(LENGTHS).unsqueeze(1)
+MASK = engines.mask_of(LENGTHS)
 TOKENS = [[str(number) for number in range(length)] for length in LENGTHS]
 
 
-def model(mirrored, decision=None, width=4):
-    torch.manual_seed(2)
-    scorer = WindowScorer(width, transition=3)
-    with torch.no_grad():
-        scorer.score.weight *= 20
-    parts = (Adhoc(), scorer, decision or Modulated("bounded"), GatedCell(width), Threshold())
-    return Recursion(width, *parts, mirrored=mirrored).double().eval()
+def model(mirrored, decision=None):
+    return engines.sharp(decision=decision or Modulated("bounded"), mirrored=mirrored, sharpness=20)
 
 
-def inputs(width=4):
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(len(LENGTHS), 9, width, dtype=torch.float64, generator=generator)
+def inputs():
+    return engines.batch(LENGTHS)[0]
 
 
 def opposite(values):
@@ -38,10 +27,6 @@ def opposite(values):
     for row, length in enumerate(LENGTHS):
         flipped[row, :length] = values[row, :length].flip(0)
     return flipped
-
-
-def spans(tree):
-    return {(node.start, node.end) for node in tree.nodes}
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -61,9 +46,9 @@ def test_vectors_and_gradients_are_those_of_the_opposite_sequence(hard, decision
 def test_trees_of_hard_inference_are_the_mirror_images():
     found = trees_of(model(True)(inputs(), MASK, trace=True, hard=True), TOKENS)
     expected = trees_of(model(False)(opposite(inputs()), MASK, trace=True, hard=True), TOKENS)
-    assert any(len(spans(tree)) > 1 for tree in found)
+    assert any(len(tree.spans()) > 1 for tree in found)
     for one, two, length in zip(found, expected, LENGTHS, strict=True):
-        assert spans(one) == {(length - end, length - start) for start, end in spans(two)}
+        assert one.spans() == {(length - end, length - start) for start, end in two.spans()}
 
 
 def test_a_trace_tells_of_the_gap_behind_each_token():
@@ -82,27 +67,6 @@ def test_composing_along_the_tree_of_hard_inference_gives_its_vector():
     assert torch.allclose(encoder(inputs(), MASK, levels=levels).vector, hard.vector)
 
 
-def test_a_sampled_tree_is_the_one_that_was_composed_along():
-    encoder = model(True)
-    sampled = encoder.sample(inputs(), MASK, 1.0)
-    assert torch.allclose(encoder(inputs(), MASK, levels=sampled.levels).vector, sampled.vector)
-
-
-def test_cohesion_limits_the_pairs_that_it_names():
-    cohesion = torch.zeros(MASK.shape, dtype=torch.long)
-    cohesion[0, 1:3] = 1  # tokens 1, 2 and 3 belong together
-    for _ in range(5):
-        levels = model(True).sample(inputs(), MASK, 1.0, cohesion).levels
-        assert (1, 4) in spans(tree_along(levels[0].tolist(), TOKENS[0]))
-
-
 def test_a_traceable_recursion_is_mirrored_too():
     encoder = model(True)
     assert torch.allclose(encoder.traceable(depth=8)(inputs(), MASK), encoder(inputs(), MASK).vector)
-
-
-def test_values_of_tokens_and_gaps_come_back_when_they_are_turned_twice():
-    tokens, gaps = inputs(), inputs()[..., 0]
-    assert torch.equal(mirrored_tokens(tokens, MASK), opposite(tokens))
-    assert torch.equal(mirrored_gaps(mirrored_gaps(gaps, MASK), MASK), gaps)
-    assert mirrored_gaps(gaps, MASK)[0, :8].tolist() == gaps[0, :8].flip(0).tolist()

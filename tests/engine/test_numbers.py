@@ -5,6 +5,7 @@ import torch
 
 import crvnn
 from crvnn_core.errors import InputError
+from engines import RETRIEVERS
 
 
 def encoder(**parts):
@@ -14,9 +15,6 @@ def encoder(**parts):
 
 def whole(inputs):
     return torch.ones(inputs.shape[:2], dtype=torch.bool)
-
-
-RETRIEVERS = ("adhoc", "log-space", "adhoc-dense", "log-space-dense", "windowed")
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
@@ -73,18 +71,3 @@ def test_a_hundred_thousand_tokens_give_a_finite_vector():
     model = encoder(halting={"name": "fixed-depth", "depth": 2})
     with torch.no_grad():
         assert model(inputs, whole(inputs)).vector.isfinite().all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threads", [2, 3])
-def test_the_number_of_threads_changes_vectors_by_rounding_alone(threads):
-    inputs = torch.randn(8, 60, 8, generator=torch.Generator().manual_seed(3))
-    model, before = encoder(), torch.get_num_threads()
-    with torch.no_grad():
-        one = model(inputs, whole(inputs)).vector
-        torch.set_num_threads(threads)
-        try:
-            several = model(inputs, whole(inputs)).vector
-        finally:
-            torch.set_num_threads(before)
-    torch.testing.assert_close(one, several, atol=1e-5, rtol=0)

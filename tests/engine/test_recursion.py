@@ -10,8 +10,10 @@ from crvnn_core.spec.assembly import assemble
 from crvnn_core.testing import strategies
 from crvnn_core.testing.oracles import compose_along
 from crvnn_core.testing.parts import AddingCell, BracketingCell, PlainDecision, ScriptedDecision
+from crvnn_core.trees import tree_of
 from crvnn_parts.haltings import Never, Threshold
-from engines import RETRIEVERS, engine, tokens
+from engines import RETRIEVERS, batch, engine, tokens
+from slow_twins import assert_same
 
 pytestmark = pytest.mark.usefixtures("by")
 
@@ -67,9 +69,13 @@ def test_binary_decisions_build_the_tree_they_describe(composition, boundaries):
         with torch.no_grad():
             model.start.fill_(n)
             model.end.fill_(n + 1)
-    encoding = model(*tokens(n))
-    assert cell.name(encoding.vector[0]) == compose_along(order, names[:n])
+    encoding = model(*tokens(n), trace=True)
+    tree = tree_of(encoding.trace, 0, names[:n])
+    assert cell.name(encoding.vector[0]) == str(tree) == compose_along(order, names[:n])
     assert encoding.steps.tolist() == [len(order)]
+    made = [{node.split - 1 for node in tree.nodes if node.step == step} for step in range(1, len(order) + 1)]
+    assert made == list(map(set, order))
+    assert all(node.chance == 1 for node in tree.nodes)
 
 
 @given(strategies.compositions(max_length=12), st.data())
@@ -111,41 +117,20 @@ def reference(model, inputs, mask):
 
 @pytest.mark.parametrize("preset", ["paper", "reference", "simplified-2023"])
 @pytest.mark.parametrize("cell", ["gated", "lstm"])
-@pytest.mark.parametrize("boundaries", [True, False])
-def test_the_engine_agrees_with_the_reference_of_algorithm_1(catalog, preset, cell, boundaries):
-    sets = [
-        "model.width=8",
-        f"model.encoder.boundaries={str(boundaries).lower()}",
-        'model.encoder.penalise="all"',
-    ]
-    model = assemble(
-        read_spec(catalog, preset=preset, parts={"cell": cell}, sets=sets), catalog
-    ).model.encoder.eval()
-    inputs, mask = torch.randn(5, 9, 8), torch.arange(9) < torch.tensor([[9], [1], [5], [2], [8]])
-    encoding = model(inputs, mask)
-    for row in range(5):
-        vector, penalty, steps = reference(model, inputs[row : row + 1], mask[row])
-        torch.testing.assert_close(encoding.vector[row], vector, atol=1e-5, rtol=1e-5)
-        if mask[row].sum() > 1:
-            torch.testing.assert_close(encoding.penalty[row], penalty, atol=1e-5, rtol=1e-5)
-            assert encoding.steps[row] == steps
-
-
-@pytest.mark.parametrize("preset", ["paper", "reference"])
-def test_gradients_agree_with_the_reference_of_algorithm_1(catalog, preset):
-    sets = ["model.width=6", 'model.encoder.penalise="all"']
-    model = assemble(read_spec(catalog, preset=preset, sets=sets), catalog).model.encoder.eval()
-    inputs, mask = torch.randn(3, 7, 6), torch.arange(7) < torch.tensor([[7], [3], [5]])
-    weights = torch.randn(6)
-    encoding = model(inputs, mask)
-    ((encoding.vector @ weights).sum() + encoding.penalty.sum()).backward()
-    fast = {name: p.grad.clone() for name, p in model.named_parameters()}
-    model.zero_grad()
-    for row in range(3):
-        vector, penalty, _ = reference(model, inputs[row : row + 1], mask[row])
-        (vector @ weights + penalty).backward()
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(fast[name], parameter.grad, atol=1e-4, rtol=1e-4, msg=name)
+@pytest.mark.parametrize("boundaries", ["true", "false"])
+def test_values_and_gradients_are_those_of_the_reference_of_algorithm_1(catalog, preset, cell, boundaries):
+    sets = ["model.width=8", f"model.encoder.boundaries={boundaries}", 'model.encoder.penalise="all"']
+    spec = read_spec(catalog, preset=preset, parts={"cell": cell}, sets=sets)
+    model = assemble(spec, catalog).model.encoder.eval()
+    inputs, mask = batch([9, 1, 5, 2, 8], 8, dtype=torch.float32)
+    encoding = model(inputs.requires_grad_(), mask)
+    vectors, penalties, steps = zip(
+        *(reference(model, inputs[i : i + 1], mask[i]) for i in range(5)), strict=True
+    )
+    got, want = (encoding.vector, encoding.penalty), (torch.stack(vectors), torch.stack(penalties))
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+    assert_same(model, inputs, got, want, atol=1e-4, rtol=1e-4)
+    assert encoding.steps.tolist() == list(steps)
 
 
 def test_one_token_is_its_own_leaf():

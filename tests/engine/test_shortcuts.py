@@ -1,6 +1,4 @@
-"""Positions that leave, cells that are left out, steps that are worked out again: none of it may change a result."""
-
-from functools import partial
+"""Positions that leave and cells that are skipped: none of it may change a result."""
 
 import pytest
 import torch
@@ -8,18 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crvnn_core.engine.shortcuts
-from crvnn_core import Recursion
+import engines
 from crvnn_core.engine.shortcuts import may_skip
 from crvnn_core.engine.state import State, kept_within
 from crvnn_core.testing.parts import PlainDecision
 from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.cells.lstm import LSTMCell
 from crvnn_parts.decisions.sigmoids import Modulated, StraightThrough, Stretched
+from crvnn_parts.decisions.sparsemax import Sparsemax
 from crvnn_parts.haltings import Threshold
 from crvnn_parts.retrievers.interval import Adhoc
 from crvnn_parts.retrievers.scan import LogSpace
 from crvnn_parts.retrievers.windowed import Windowed
-from crvnn_parts.scorers import WindowScorer
 
 WIDTH = 6
 RETRIEVERS = {
@@ -29,26 +27,21 @@ RETRIEVERS = {
 }
 
 
-def model(decision=None, retriever=None, cell=None, *, sharpness=30.0, seed=3, **options):
+def model(decision=None, **options):
     """A recursion whose scores are far apart, so that a stretched decision is often exactly 0 or 1."""
-    torch.manual_seed(seed)
-    scorer = WindowScorer(WIDTH, transition=3)
-    with torch.no_grad():
-        scorer.score.weight *= sharpness
-    parts = {
-        "retriever": retriever or Adhoc(),
-        "scorer": scorer,
-        "decision": decision or Stretched(0.2, "paper"),
-        "cell": (cell or GatedCell)(WIDTH),
-        "halting": Threshold(),
-    }
-    return Recursion(WIDTH, **parts, **options).double()
+    defaults = {"decision": decision or Stretched(0.2, "paper"), "sharpness": 30.0, "seed": 3}
+    return engines.sharp(WIDTH, **{**defaults, **options}).train()
 
 
 def batch(lengths, seed=1):
-    generator = torch.Generator().manual_seed(seed)
-    inputs = torch.randn(len(lengths), max(lengths), WIDTH, dtype=torch.float64, generator=generator)
-    return inputs, torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    return engines.batch(lengths, WIDTH, seed)
+
+
+def assert_shortcuts_change_nothing(inputs, mask, decision=None, atol=1e-7, **options):
+    """The model with shortcuts, after its backward pass."""
+    quick, plain = (model(decision, shortcuts=on, **options).to(inputs.dtype) for on in (True, False))
+    assert_same(outcome(quick, inputs, mask), outcome(plain, inputs, mask), atol)
+    return quick
 
 
 def outcome(encoder, inputs, mask):
@@ -56,7 +49,7 @@ def outcome(encoder, inputs, mask):
     encoder.zero_grad()
     inputs = inputs.clone().requires_grad_()
     encoding = encoder(inputs, mask)
-    weights = torch.linspace(-1, 1, encoding.vector.numel(), dtype=torch.float64).view_as(encoding.vector)
+    weights = torch.linspace(-1, 1, encoding.vector.numel(), dtype=inputs.dtype).view_as(encoding.vector)
     ((encoding.vector * weights).sum() + encoding.penalty.sum()).backward()
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in encoder.parameters()]
     return encoding, [inputs.grad, *gradients]
@@ -74,13 +67,19 @@ def assert_same(one, two, atol=1e-9):
 @pytest.mark.parametrize("cell", [GatedCell, LSTMCell])
 @settings(max_examples=5)
 @given(lengths=st.lists(st.integers(1, 24), min_size=1, max_size=4), seed=st.integers(0, 50))
-def test_leaving_out_what_is_exactly_nothing_changes_neither_values_nor_gradients(
-    retriever, cell, lengths, seed
-):
-    quick, plain = (
-        model(retriever=RETRIEVERS[retriever](), cell=cell, seed=seed, shortcuts=on) for on in (True, False)
+def test_leaving_out_exact_zeros_changes_neither_values_nor_gradients(retriever, cell, lengths, seed):
+    assert_shortcuts_change_nothing(
+        *batch(lengths, seed), retriever=RETRIEVERS[retriever](), cell=cell, seed=seed
     )
-    assert_same(outcome(quick, *batch(lengths, seed)), outcome(plain, *batch(lengths, seed)), atol=1e-7)
+
+
+@pytest.mark.usefixtures("by")
+@pytest.mark.parametrize("modulation", ["none", "paper"])
+def test_positions_that_leave_a_sparsemax_change_neither_values_nor_gradients(modulation):
+    inputs, mask = engines.batch((14, 3, 9, 1, 6), WIDTH, dtype=torch.float32)  # for which there are kernels
+    decision = Sparsemax(modulation=modulation)
+    quick = assert_shortcuts_change_nothing(inputs, mask, decision, atol=1e-6, sharpness=1.0)
+    assert (quick(inputs, mask, trace=True).trace.exists[1:-1, mask] == 0).any()  # some do leave on the way
 
 
 def test_positions_leave_and_cells_are_left_out():
@@ -107,26 +106,24 @@ def gradient_modes(encoder):
 
 def test_steps_of_saturated_decisions_record_no_graph_of_them():
     inputs, mask = batch([14, 9])
-    quick, plain = (model(sharpness=1e5, shortcuts=on) for on in (True, False))
-    seen = gradient_modes(quick)
-    found = outcome(quick, inputs, mask)
-    assert len(seen) == found[0].steps.max() > 2
-    assert not any(seen)
-    assert_same(found, outcome(plain, inputs, mask), atol=1e-7)
-    for name, parameter in quick.scorer.named_parameters():
+    encoder = assert_shortcuts_change_nothing(inputs, mask, sharpness=1e5)
+    for name, parameter in encoder.scorer.named_parameters():
         assert parameter.grad is not None, (
             name
         )  # optimizers would leave it alone, with its decay and momentum
         assert not parameter.grad.any(), name
+    seen = gradient_modes(encoder)
+    steps = encoder(inputs, mask).steps.max()
+    assert len(seen) == steps > 2
+    assert not any(seen)
 
 
 def test_a_step_with_a_decision_that_is_not_saturated_is_recorded():
     inputs, mask = batch([24, 11, 17])
-    encoder = model(sharpness=300.0, seed=3)
+    encoder = assert_shortcuts_change_nothing(inputs, mask, sharpness=300.0)
     seen = gradient_modes(encoder)
-    found = outcome(encoder, inputs, mask)
+    encoder(inputs, mask)
     assert {True, False} == set(seen)
-    assert_same(found, outcome(model(sharpness=300.0, seed=3, shortcuts=False), inputs, mask), atol=1e-7)
 
 
 def test_decisions_with_noise_are_the_same_whether_a_step_is_tried_without_a_graph_or_not():
@@ -197,8 +194,7 @@ def test_steps_are_recorded_where_they_are_recomputed_or_left_out_in_part(option
 
 def test_a_decision_that_is_hard_forward_and_soft_backward_keeps_its_gradient():
     inputs, mask = batch([12, 7])
-    quick, plain = (model(StraightThrough(), shortcuts=on) for on in (True, False))
-    assert_same(outcome(quick, inputs, mask), outcome(plain, inputs, mask))
+    quick = assert_shortcuts_change_nothing(inputs, mask, StraightThrough(), atol=1e-9)
     seen = []
     quick.cell.register_forward_hook(lambda module, args, result: seen.append(args[0].shape[:-1].numel()))
     with torch.no_grad():
@@ -207,9 +203,7 @@ def test_a_decision_that_is_hard_forward_and_soft_backward_keeps_its_gradient():
 
 
 def test_a_retriever_that_counts_positions_keeps_them_all():
-    inputs, mask = batch([30])
-    quick, plain = (model(retriever=Windowed(k=3), shortcuts=on) for on in (True, False))
-    assert_same(outcome(quick, inputs, mask), outcome(plain, inputs, mask))
+    assert_shortcuts_change_nothing(*batch([30]), retriever=Windowed(k=3), atol=1e-9)
 
 
 def test_a_decision_of_unknown_gradient_is_left_alone_in_training():
@@ -222,8 +216,7 @@ def test_a_decision_of_unknown_gradient_is_left_alone_in_training():
 
 def test_on_a_device_that_would_have_to_be_waited_for_every_cell_runs(monkeypatch):
     monkeypatch.setattr(crvnn_core.engine.shortcuts, "host_sees", lambda values: False)
-    inputs, mask = batch([20, 9])
-    assert_same(outcome(model(), inputs, mask), outcome(model(shortcuts=False), inputs, mask), atol=1e-7)
+    assert_shortcuts_change_nothing(*batch([20, 9]))
 
 
 @pytest.mark.parametrize("option", ["drop", "skip"])
@@ -314,23 +307,6 @@ def test_no_more_than_the_tolerance_is_ever_lost_between_two_that_stay(rows, tol
 def test_without_a_tolerance_only_what_is_gone_leaves():
     exists = torch.tensor([[0.0, 1e-30, 0.0, 0.0]], dtype=torch.float64)
     assert kept_within(0, state_of(exists), exists).tolist() == [[False, True, False, True]]
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_working_a_step_out_again_changes_nothing_and_keeps_less(dropout):
-    inputs, mask = batch([40, 25, 3])
-    kept = {}
-    found = {}
-    for again in (False, True):
-        encoder = model(Modulated(), cell=partial(GatedCell, dropout=dropout), checkpoint=again, sharpness=1)
-        sizes = kept.setdefault(again, [])
-        torch.manual_seed(5)
-        with torch.autograd.graph.saved_tensors_hooks(
-            lambda t, sizes=sizes: sizes.append(t.numel()) or t, lambda t: t
-        ):
-            found[again] = outcome(encoder, inputs, mask)
-    assert_same(found[False], found[True], atol=1e-12)
-    assert sum(kept[True]) < 0.7 * sum(kept[False])  # (those of the recomputation are among them)
 
 
 def test_a_trace_knows_positions_by_their_place_in_the_sequence():

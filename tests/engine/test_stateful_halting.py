@@ -5,41 +5,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crvnn_core import ContractError, Decision, Recursion, StatefulHalting
+import engines
+from crvnn_core import ContractError, StatefulHalting
 from crvnn_core.engine import traceable
 from crvnn_core.testing.parts import AddingCell
-from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.decisions.sigmoids import Modulated, Stretched
 from crvnn_parts.haltings import Never
-from crvnn_parts.retrievers.interval import Adhoc
-from crvnn_parts.scorers import WindowScorer
-from engines import Converged, engine, tokens
+from engines import Converged, Highest, engine, loop_in_python, tokens
 
 WIDTH = 4
-LENGTHS = [9, 1, 14, 4, 6]
 
 
-def model(halting, *, decision=Stretched, cell=GatedCell, seed=2, sharpness=8.0, **options):
-    torch.manual_seed(seed)
-    scorer = WindowScorer(WIDTH)
-    with torch.no_grad():
-        scorer.score.weight *= sharpness
-    parts = {"retriever": Adhoc(), "scorer": scorer, "decision": decision(), "cell": cell(WIDTH)}
-    return Recursion(WIDTH, **parts, halting=halting, **options).eval()
+def model(halting, *, decision=Stretched, **options):
+    return engines.sharp(WIDTH, decision=decision(), halting=halting, sharpness=8.0, **options).float()
 
 
-def batch(lengths=LENGTHS, seed=1):
-    inputs = torch.randn(len(lengths), max(lengths), WIDTH, generator=torch.Generator().manual_seed(seed))
-    return inputs, torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-
-
-class Joining(Decision):
-    """Composes for sure what scores higher than its neighbours, so that every step joins something."""
-
-    def forward(self, scores, near, eligible, exists):
-        strength = torch.exp(scores) * eligible
-        left, _, right = near.window(strength, 1)
-        return ((strength > left) & (strength > right)).to(scores.dtype)
+def batch(lengths=(9, 1, 14, 4, 6), seed=1):
+    return engines.batch(lengths, WIDTH, seed, torch.float32)
 
 
 class Sums(StatefulHalting):
@@ -62,7 +44,7 @@ class Sums(StatefulHalting):
 @pytest.mark.parametrize("options", [{}, {"shortcuts": False}, {"checkpoint": True}], ids=str)
 def test_the_state_leaves_the_batch_with_its_sequence(options, boundaries, hard):
     halting = Sums()
-    recursion = model(halting, decision=Joining, cell=AddingCell, boundaries=boundaries, **options)
+    recursion = model(halting, decision=Highest, cell=AddingCell, boundaries=boundaries, **options)
     inputs, mask = batch()
     encoding = recursion(inputs, mask, hard=hard)
     assert halting.checked == max(encoding.steps.tolist()) > min(encoding.steps.tolist()[2:])
@@ -99,12 +81,7 @@ def test_sequences_halt_when_their_vectors_no_longer_change(decision, lengths, s
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_graph_for_all_lengths_carries_the_state(hard, monkeypatch):
-    def loop(condition, step, carried):  # without torch's graph, which would take seconds to make
-        while condition(*carried):
-            carried = step(*carried)
-        return carried
-
-    monkeypatch.setattr(traceable, "while_loop", loop)
+    monkeypatch.setattr(traceable, "while_loop", loop_in_python)
     recursion = model(Converged(0.3))
     inputs, mask = batch()
     with torch.no_grad():
@@ -125,7 +102,7 @@ def test_binary_decisions_give_the_halting_the_same_vectors_soft_and_hard():
     found = []
     for hard in (False, True):
         seen = []
-        model(Recording(), decision=Joining)(*batch([14]), hard=hard)
+        model(Recording(), decision=Highest)(*batch([14]), hard=hard)
         found.append(torch.stack(seen))
     assert len(found[0]) > 3
     torch.testing.assert_close(*found)

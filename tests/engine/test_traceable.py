@@ -5,21 +5,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engines
 from crvnn_core import CrvnnError, Recursion
 from crvnn_core.engine import traceable
 from crvnn_core.engine.traceable import TraceableHard, TraceableSoft
+from engines import loop_in_python
 
 
 @pytest.fixture(autouse=True)
-def loop_in_python(monkeypatch):
-    """The loop without torch's graph, which would take seconds to make; tests/export makes it."""
-
-    def loop(condition, step, carried):
-        while condition(*carried):
-            carried = step(*carried)
-        return carried
-
-    monkeypatch.setattr(traceable, "while_loop", loop)
+def quick(monkeypatch):
+    """The loop without torch's graph, which tests/export makes."""
+    monkeypatch.setattr(traceable, "while_loop", loop_in_python)
 
 
 def recursion(catalog, width=6, **chosen):
@@ -40,9 +36,7 @@ def recursion(catalog, width=6, **chosen):
 
 
 def batch(lengths, width=6):
-    torch.manual_seed(2)
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-    return torch.randn(*mask.shape, width), mask
+    return engines.batch(lengths, width, 2, torch.float32)
 
 
 def assert_same(engine, lengths=(7, 1, 2, 12, 5)):
@@ -54,7 +48,6 @@ def assert_same(engine, lengths=(7, 1, 2, 12, 5)):
 
 
 SLOTS = ("retriever", "scorer", "decision", "cell", "halting")
-DECISIONS = ("modulated", "stretched")
 
 
 @pytest.mark.parametrize("slot", SLOTS)

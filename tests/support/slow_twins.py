@@ -2,12 +2,13 @@
 
 import torch
 
+from engines import batch
+
 
 def padded(lengths, width, seed=0, dtype=torch.float64):
     """Inputs that need gradients, and their mask."""
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*mask.shape, width, generator=generator, dtype=dtype).requires_grad_(), mask
+    inputs, mask = batch(lengths, width, seed, dtype)
+    return inputs.requires_grad_(), mask
 
 
 def assert_same(encoder, inputs, fast, slow, atol=1e-11, rtol=1e-8):

@@ -14,7 +14,7 @@ VARIANTS = [
     ("crvnn", ("penalise=unhalted",)),
     ("crvnn", ("halt_penalty=0.0",)),
     ("crvnn", ("extra_steps=2",)),
-    ("crvnn", ("boundaries=false", "penalise=unhalted", "extra_steps=1")),
+    ("crvnn", ("boundaries=false", "penalise=unhalted", "extra_steps=1", "mirrored=true")),
 ]
 
 

@@ -11,15 +11,15 @@ from crvnn_parts.cells.gated import GatedCell
 from crvnn_parts.layers import ACTIVATIONS
 from twins import assert_close, assert_twins, doubled, graph, needs_kernels, numbers, outcome, unclean_memory
 
+pytestmark = needs_kernels
 
-@needs_kernels
+
 @pytest.mark.parametrize("kind", ACTIVATIONS)
 @pytest.mark.parametrize("shape", [(0,), (2, 3), (2, 1000)])
 def test_parents_of_the_gated_cell_agree_with_torch(kind, shape):
     _assert_gated(GatedCell(6, hidden=10, activation=kind), shape)
 
 
-@needs_kernels
 @pytest.mark.parametrize("rows", [1, 13, 14, 15, 113, 257, 1100])
 @pytest.mark.parametrize(("width", "hidden"), [(3, 1), (8, 31), (16, 64), (33, 12), (130, 520)])
 def test_parents_of_any_size_agree_with_torch(rows, width, hidden):
@@ -30,7 +30,6 @@ def test_parents_of_any_size_agree_with_torch(rows, width, hidden):
     _assert_gated(GatedCell(width, hidden), (rows,))
 
 
-@needs_kernels
 @pytest.mark.parametrize("width", [1, 2])
 def test_parents_of_one_or_two_numbers_agree_with_torch(width):
     cell = GatedCell(width, hidden=1)
@@ -40,7 +39,6 @@ def test_parents_of_one_or_two_numbers_agree_with_torch(width):
         assert_close(got, cell(*children))
 
 
-@needs_kernels
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 @pytest.mark.parametrize("shape", [(0,), (3, 10), (300,)])
 def test_parents_with_dropout_agree_with_torch(rate, shape):
@@ -52,9 +50,10 @@ def test_parents_with_dropout_agree_with_torch(rate, shape):
         torch.manual_seed(5)
         return cell(left, right)
 
-    got = outcome(run, children, SimpleNamespace(parameters=lambda: _composing(cell)))
+    composing = SimpleNamespace(parameters=lambda: _composing(cell))
+    got = outcome(run, children, composing)
     with without():
-        right = outcome(run, children, SimpleNamespace(parameters=lambda: _composing(cell)))
+        right = outcome(run, children, composing)
     assert "Gated" in str(graph(run(*[child.requires_grad_() for child in children]).grad_fn))
     for found, expected in zip([*got[0], *got[1]], [*right[0], *right[1]], strict=True):
         assert_close(found, expected)
@@ -76,7 +75,6 @@ def _composing(cell):
     return [p for layer in (cell.expand, cell.gates, cell.norm) for p in layer.parameters()]
 
 
-@needs_kernels
 def test_frozen_weights_get_no_gradient_and_the_others_theirs():
     cell = GatedCell(4)
     cell.expand.requires_grad_(False)
@@ -93,41 +91,25 @@ def test_frozen_weights_get_no_gradient_and_the_others_theirs():
         assert_close(got, exact)
 
 
-@needs_kernels
-def test_a_layer_with_a_forward_hook_is_called_itself():
+@pytest.mark.parametrize("hook", ["register_forward_hook", "register_full_backward_hook"])
+def test_a_layer_with_a_hook_is_called_itself(hook):
     cell, seen = GatedCell(4), []
-    cell.expand.register_forward_hook(lambda *call: seen.append(1))
-    cell(torch.ones(2, 4), torch.ones(2, 4))
-    assert seen == [1]
-
-
-@needs_kernels
-def test_a_layer_with_a_backward_hook_is_called_itself():
-    cell, seen = GatedCell(4), []
-    cell.expand.register_full_backward_hook(lambda *call: seen.append(1))
+    getattr(cell.expand, hook)(lambda *call: seen.append(1))
     cell(torch.ones(2, 4), torch.ones(2, 4, requires_grad=True)).sum().backward()
     assert seen == [1]
 
 
-@needs_kernels
 @pytest.mark.parametrize("rows", [2, 600])
-def test_a_pruned_cell_has_gradients(rows):
+def test_a_cell_may_be_pruned_or_have_no_bias(rows):
     cell = GatedCell(4)
     prune.l1_unstructured(cell.expand, "weight", 0.5)
     for _ in range(2):
         (cell(torch.ones(rows, 4), torch.ones(rows, 4)) * torch.arange(4)).sum().backward()
     assert cell.expand.weight_orig.grad.count_nonzero() > 0
-
-
-@needs_kernels
-@pytest.mark.parametrize("rows", [2, 600])
-def test_a_cell_may_have_no_bias(rows):
-    cell = GatedCell(4)
     cell.expand.bias = None
     assert cell(torch.ones(rows, 4), torch.ones(rows, 4)).shape == (rows, 4)
 
 
-@needs_kernels
 def test_changing_children_in_place_before_the_backward_pass_is_detected():
     left = torch.ones(2, 4)
     parent = GatedCell(4)(left, torch.ones(2, 4))
@@ -136,7 +118,6 @@ def test_changing_children_in_place_before_the_backward_pass_is_detected():
         parent.sum().backward()
 
 
-@needs_kernels
 def test_parameters_need_not_be_contiguous():
     cell = GatedCell(4)
     for layer in (cell.expand, cell.norm):
@@ -148,7 +129,6 @@ def test_parameters_need_not_be_contiguous():
         torch.testing.assert_close(found, cell(values, values))
 
 
-@needs_kernels
 @pytest.mark.parametrize("kind", ACTIVATIONS)
 def test_nan_propagates(kind):
     """A diverged model must not give finite results."""

@@ -13,6 +13,8 @@ from crvnn_parts.retrievers.interval import Adhoc
 from crvnn_parts.scorers import WindowScorer
 from twins import assert_close, batch, encoder_of, everything, graph, needs_kernels, numbers
 
+pytestmark = needs_kernels
+
 
 @fixed_weights()
 def _loss(module):
@@ -40,15 +42,18 @@ def _trained_parts(module):
     return [p for name, p in module.named_parameters() if not name.startswith("leaf")]
 
 
-def _by_torch(module):
-    with without():
-        return torch.autograd.grad(_loss(module), _trained_parts(module))
-
-
 @pytest.fixture(params=SHARED)
 def shared(request):
+    """A module, and its gradients by torch."""
     module = SHARED[request.param]()
-    return module, _by_torch(module)
+    with without():
+        return module, torch.autograd.grad(_loss(module), _trained_parts(module))
+
+
+def _called(module, inputs):
+    if isinstance(module, GatedCell):
+        return module(inputs, inputs).sum()
+    return module(inputs, everything(inputs.shape[1]), inputs[..., 0]).sum()
 
 
 def _assert_all_close(got, right):
@@ -56,7 +61,6 @@ def _assert_all_close(got, right):
         assert_close(one, other, 2e-5)  # both are rounded
 
 
-@needs_kernels
 def test_all_steps_share_one_node_that_returns_the_weight_gradients(shared):
     module, right = shared
     loss = _loss(module)
@@ -65,7 +69,6 @@ def test_all_steps_share_one_node_that_returns_the_weight_gradients(shared):
     _assert_all_close([p.grad for p in _trained_parts(module)], right)
 
 
-@needs_kernels
 def test_the_gradient_of_one_weight_can_be_requested_alone(shared):
     module, right = shared
     loss = _loss(module)
@@ -74,18 +77,14 @@ def test_the_gradient_of_one_weight_can_be_requested_alone(shared):
         assert_close(got, right[number])
 
 
-@needs_kernels
 def test_requesting_gradients_of_inputs_alone_leaves_no_deferred_rows(shared):
     module, right = shared
     inputs = numbers((1, 9, module.width), 1).requires_grad_()
-    near = everything(9)
-    extra = module(inputs, inputs) if isinstance(module, GatedCell) else module(inputs, near, inputs[..., 0])
-    loss = _loss(module) + extra.sum() * 0
+    loss = _loss(module) + _called(module, inputs) * 0
     torch.autograd.grad(loss, inputs, retain_graph=True)
     _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
 
 
-@needs_kernels
 def test_a_backward_pass_that_raises_leaves_no_deferred_rows(shared):
     module, right = shared
     loss = _loss(module)
@@ -96,17 +95,12 @@ def test_a_backward_pass_that_raises_leaves_no_deferred_rows(shared):
 
     first = inputs * 1
     first.register_hook(fail)
-    if isinstance(module, GatedCell):
-        broken = module(first, first).sum()
-    else:
-        broken = module(first, everything(5), first[..., 0]).sum()
     with pytest.raises(ValueError, match="stop"):
-        (loss + broken).backward(retain_graph=True)
+        (loss + _called(module, first)).backward(retain_graph=True)
     module.zero_grad()
     _assert_all_close(torch.autograd.grad(loss, _trained_parts(module)), right)
 
 
-@needs_kernels
 def test_changing_features_in_place_before_the_backward_pass_is_detected():
     scorer = WindowScorer(6, 5, 3)
     loss = _loss(scorer)
@@ -116,7 +110,6 @@ def test_changing_features_in_place_before_the_backward_pass_is_detected():
         loss.backward()
 
 
-@needs_kernels
 def test_weights_are_freed_with_their_graph_and_module():
     cell = GatedCell(6)
     loss = _loss(cell)
@@ -127,7 +120,6 @@ def test_weights_are_freed_with_their_graph_and_module():
     assert weight() is None
 
 
-@needs_kernels
 def test_a_scorer_that_the_loss_does_not_depend_on_has_no_gradient():
     scorer, values = WindowScorer(6, 5, 3), numbers((1, 9, 6), 0).requires_grad_()
     near = Adhoc()(torch.full((1, 9), 0.5), torch.ones(1, 9, dtype=torch.bool))
@@ -141,7 +133,6 @@ def test_a_scorer_that_the_loss_does_not_depend_on_has_no_gradient():
     assert_close(values.grad, right.grad)
 
 
-@needs_kernels
 def test_batched_gradients_are_refused_and_the_error_says_what_to_do():
     cell, values = GatedCell(3), numbers((2, 3), 0).requires_grad_()
     many = torch.ones(4, 2, 3)
@@ -149,10 +140,6 @@ def test_batched_gradients_are_refused_and_the_error_says_what_to_do():
         torch.autograd.grad(cell(values, values), values, many, is_grads_batched=True)
 
 
-# The transposed copies of weights
-
-
-@needs_kernels
 @pytest.mark.parametrize("how", ["in place", "data", "replaced"])
 def test_weights_changed_between_hard_passes_are_transposed_again(catalog, how):
     encoder = encoder_of(catalog, "paper")
@@ -173,19 +160,22 @@ def test_weights_changed_between_hard_passes_are_transposed_again(catalog, how):
     assert not torch.equal(kept.vector, got.vector)
 
 
-@needs_kernels
-def test_transposed_weights_are_dropped_after_a_forward_pass_that_raised(catalog):
-    encoder = encoder_of(catalog, "paper")
-    inputs, mask = batch()
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_forward_pass_keeps_nothing_for_the_next(catalog, raises):
+    encoder, held = encoder_of(catalog, "paper"), None
+    if raises:
 
-    def fail(*_):
-        raise ValueError("stop")
+        def fail(*_):
+            raise ValueError("stop")
 
-    handle = encoder.halting.register_forward_hook(fail)
-    with pytest.raises(ValueError, match="stop"):
-        encoder(inputs, mask)
-    handle.remove()
+        handle = encoder.halting.register_forward_hook(fail)
+        with pytest.raises(ValueError, match="stop"):
+            encoder(*batch())
+        handle.remove()
+    else:
+        held = encoder(*batch())
     cell, children = encoder.cell, numbers((40, encoder.width), 1)
     with torch.no_grad():
         cell.expand.weight.data.mul_(0.5)
         assert_close(cell(children, children), cell.layer_by_layer(children, children))
+    assert raises or held.vector.requires_grad

@@ -24,63 +24,59 @@ from twins import (
     lines,
     needs_kernels,
     numbers,
-    some,
     unclean_memory,
 )
 
 
-@needs_kernels
-@pytest.mark.parametrize("kind", ACTIVATIONS)
-@pytest.mark.parametrize("transition", [0, 3])
-@settings(max_examples=10)
-@given(lines(30), st.sampled_from([1, 5, 70]), st.sampled_from([1, 3, 5]), st.integers(0, 99), st.booleans())
-def test_window_scores_agree_with_torch(kind, transition, line, width, window, seed, untouched):
-    exists, mask = line
-    torch.manual_seed(seed)
-    scorer = WindowScorer(width, window, transition, kind)
+@st.composite
+def scorers(draw):
+    """A scorer of any kind, and its twin in float64."""
+    torch.manual_seed(draw(st.integers(0, 99)))
+    width, window = draw(st.sampled_from([1, 5, 70])), draw(st.sampled_from([1, 3, 5]))
+    scorer = WindowScorer(width, window, draw(st.sampled_from([0, 3])), draw(st.sampled_from(ACTIVATIONS)))
     with torch.no_grad():
         scorer.convolution.bias.normal_()
         scorer.score.bias.normal_()
-    left_c = numbers(exists.shape, seed, torch.rand) * (0 if untouched else 1)
-    twin = doubled(scorer)
-    assert_twins(
-        lambda v, g: scorer(v, by_kernels(exists, mask), g),
-        lambda v, g: twin(v, AdhocDense()(exists.double(), mask), g),
-        (numbers((*exists.shape, width), seed + 1), left_c),
-        (scorer, twin),
-    )
+    return scorer, doubled(scorer)
 
 
 @needs_kernels
-@pytest.mark.parametrize("kind", ACTIVATIONS)
-@pytest.mark.parametrize("transition", [0, 3])
-@some
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=4),
-    st.sampled_from([1, 5, 70]),
-    st.sampled_from([3, 5]),
-    st.integers(0, 99),
-)
-def test_window_scores_where_everything_exists_agree_with_torch(
-    kind, transition, lengths, width, window, seed
-):
+@pytest.mark.parametrize("used", ["all", "left alone", "scores alone"])
+@settings(max_examples=40)
+@given(lines(30), scorers(), st.integers(0, 7), st.booleans(), st.integers(0, 99))
+def test_window_scores_agree_with_torch(used, line, pair, which, untouched, seed):
+    """Saturated decisions pass no gradient on to the scores of some sequences, or of all."""
+    exists, mask = line
+    learning = torch.tensor([[bool(which >> b & 1)] for b in range(len(exists))])
+    left_c = numbers(exists.shape, seed, torch.rand) * (0 if untouched else 1)
+
+    def scoring(scorer, find):
+        def run(v, e, g):
+            near = find(e, mask)
+            scores, left = scorer(v, near, g) * learning, near.left(v)
+            return {"all": (scores, left), "left alone": left, "scores alone": scores}[used]
+
+        return run
+
+    fast, slow = scoring(pair[0], by_kernels), scoring(pair[1], AdhocDense())
+    assert_twins(fast, slow, (numbers((*exists.shape, pair[0].width), seed + 1), exists, left_c), pair)
+
+
+@needs_kernels
+@settings(max_examples=60)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=4), scorers(), st.integers(0, 99))
+def test_window_scores_where_everything_exists_agree_with_torch(lengths, pair, seed):
     """Where some sequences have no gradient too; what is computed for padding does not matter."""
     mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
     learning = mask & (numbers((len(lengths), 1), seed + 2, torch.rand) > 0.3)
-    torch.manual_seed(seed)
-    scorer = WindowScorer(width, window, transition, kind)
-    with torch.no_grad():
-        scorer.convolution.bias.normal_()
-        scorer.score.bias.normal_()
-    twin = doubled(scorer)
 
     def scoring(scorer):
         return lambda v, g: scorer(v, adjacent(mask, mask.to(v.dtype)), g) * learning
 
     assert isinstance(adjacent(mask, mask.float()), CompiledIntervals)
     unclean_memory()
-    given_ = (numbers((*mask.shape, width), seed + 1), numbers(mask.shape, seed, torch.rand))
-    assert_twins(scoring(scorer), scoring(twin), given_, (scorer, twin))
+    given_ = (numbers((*mask.shape, pair[0].width), seed + 1), numbers(mask.shape, seed, torch.rand))
+    assert_twins(scoring(pair[0]), scoring(pair[1]), given_, pair)
 
 
 @needs_kernels
@@ -95,35 +91,6 @@ def test_what_stands_under_padding_changes_no_score():
         values = values.detach()
     assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
-
-
-@needs_kernels
-@pytest.mark.parametrize("transition", [0, 3])
-@pytest.mark.parametrize("used", ["all", "left alone", "scores alone"])
-@some
-@given(lines(30), st.integers(0, 7), st.integers(0, 99))
-def test_scores_of_sequences_without_a_gradient_agree_with_torch(transition, used, line, which, seed):
-    """Saturated decisions pass no gradient on to the scores of some sequences, or of all."""
-    exists, mask = line
-    learning = torch.tensor([[bool(which >> b & 1)] for b in range(len(exists))])
-    torch.manual_seed(seed)
-    scorer = WindowScorer(5, 5, transition)
-    twin = doubled(scorer)
-
-    def scoring(scorer, find):
-        def run(v, e, g):
-            near = find(e, mask)
-            scores, left = scorer(v, near, g) * learning, near.left(v)
-            return {"all": (scores, left), "left alone": left, "scores alone": scores}[used]
-
-        return run
-
-    assert_twins(
-        scoring(scorer, by_kernels),
-        scoring(twin, AdhocDense()),
-        (numbers((*exists.shape, 5), seed + 1), exists, numbers(exists.shape, seed, torch.rand)),
-        (scorer, twin),
-    )
 
 
 @needs_kernels

@@ -1,13 +1,11 @@
 """Decisions against their formulas."""
 
-import contextlib
 import math
 
 import pytest
 import torch
 
 from crvnn_core import set_progress
-from crvnn_core.kernels import without
 from crvnn_core.testing.oracles import matrices
 from crvnn_parts.decisions.sigmoids import (
     GumbelSigmoid,
@@ -48,15 +46,6 @@ def test_the_other_forms_compare_with_the_neighbours_expected_exponentials(form)
     )
 
 
-@pytest.mark.parametrize("form", ["bounded", "reference"])
-def test_the_forms_agree_when_existence_is_binary_and_all_are_eligible(form):
-    exists = torch.ones(1, 5)
-    near, scores, inner = matrices(exists), torch.randn(1, 5), slice(1, 4)  # at the ends exp(0) = 1 is not 0
-    everyone = torch.ones(1, 5, dtype=torch.bool)
-    paper, other = (Modulated(name)(scores, near, everyone, exists) for name in ("paper", form))
-    torch.testing.assert_close(paper[:, inner], other[:, inner], atol=1e-6, rtol=1e-6)
-
-
 def in_padded_batch(seed, kind):
     """Scores of up to 60 and existences of three sequences between START and END, each eligible position's flag, and
     which positions there are; some positions are gone or nearly so, and padding scores highest."""
@@ -70,10 +59,10 @@ def in_padded_batch(seed, kind):
     return scores.to(kind), exists.to(kind), eligible, mask
 
 
-@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.usefixtures("by")
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_references_form_is_the_published_formula_with_its_guards(seed, kind, kernels):
+def test_the_references_form_is_the_published_formula_with_its_guards(seed, kind):
     """Values to 1e-5 and gradients to 1e-4, row by row, against the formula in float64."""
     scores, exists, eligible, mask = in_padded_batch(seed, kind)
     weights = numbers(scores.shape, seed + 2)
@@ -84,13 +73,10 @@ def test_the_references_form_is_the_published_formula_with_its_guards(seed, kind
         of_u, of_e = torch.autograd.grad((c * weights).sum(), (u, e))
         return c.detach(), of_u, of_e
 
-    with contextlib.nullcontext() if kernels else without():
-        got = outcome(
-            lambda u, e: Modulated("reference")(u, Adhoc()(e, mask), eligible, e),
-            scores,
-            exists,
-            weights.to(kind),
-        )
+    def decide(u, e):
+        return Modulated("reference")(u, Adhoc()(e, mask), eligible, e)
+
+    got = outcome(decide, scores, exists, weights.to(kind))
     for row, n in enumerate(mask.sum(1).tolist()):
         may_compose = eligible[row, :n].double()
         exact = outcome(
@@ -140,15 +126,6 @@ def test_extreme_scores_leave_bounded_gradients_in_float32_close_to_those_in_flo
         found[kind] = torch.autograd.grad((e * numbers((1, 30), seed).to(kind)).sum(), (u, start))
     for got, exact in zip(*found.values(), strict=True):
         torch.testing.assert_close(got.double(), exact, atol=1e-4 * exact.abs().max().item(), rtol=1e-3)
-
-
-def test_modulation_keeps_two_neighbours_from_both_being_composed():
-    scores = torch.full((1, 6), 8.0)
-    plain, modulated = Sigmoid()(scores, NEAR, ELIGIBLE, EXISTS), Modulated()(scores, NEAR, ELIGIBLE, EXISTS)
-    assert plain[0, 1] + plain[0, 2] > 1.9
-    near = matrices(torch.ones(1, 6))
-    modulated = Modulated()(scores, near, ELIGIBLE, EXISTS)
-    assert modulated[0, 1] + modulated[0, 2] <= 1
 
 
 @pytest.mark.parametrize(("schedule", "halfway"), [("linear", 1.25), ("exponential", 1.0)])

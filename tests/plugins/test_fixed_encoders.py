@@ -43,8 +43,3 @@ def test_left_to_right_shows_a_tree_that_branches_to_the_left():
         torch.randn(2, 4, 4), torch.arange(4) < torch.tensor([[4], [1]]), trace=True
     )
     assert [str(tree) for tree in trees_of(encoding, ["abcd", "a"])] == ["(((a b) c) d)", "a"]
-
-
-@pytest.mark.parametrize("encoder", [Balanced, LeftToRight])
-def test_fixed_structures_are_shown_only_when_asked_for(encoder):
-    assert encoder(4, PlainCell(4))(torch.randn(1, 3, 4), torch.ones(1, 3) > 0).joins is None

@@ -7,11 +7,9 @@ from crvnn_core import CrvnnError, Encoding, Example, Recursion
 from crvnn_core.model.batch import collate
 from crvnn_core.model.model import Head, Model, TokenVectors
 from crvnn_core.testing.parts import LetterTask, plain_parts
-from crvnn_core.training.trainer import train
 from crvnn_core.trees.gold import tree_along
 from crvnn_parts.objectives import GoldTrees, Labels, SelfTraining
-from small import Averaging, Letters, variant
-from training_runs import assert_same_run, stopped_after
+from small import Averaging, Letters
 
 WIDTH = 6
 TASK = LetterTask()
@@ -26,6 +24,9 @@ class PairTask(LetterTask):
         rows = list(super().examples(split, seed))
         for one, two in zip(rows, rows[::-1], strict=True):
             yield Example((*one.sequences, *two.sequences), one.label)
+
+
+BOTH = pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
 
 
 def setting(task=TASK):
@@ -57,6 +58,13 @@ def label_probabilities(model, batch, levels):
     return logits.softmax(-1).gather(1, batch.labels.unsqueeze(1)).squeeze(1).detach()
 
 
+def loss_along(model, batch, levels, weights):
+    """The loss along these trees, in which the decisions of each example have these weights [B]."""
+    output = model(batch, levels=levels)
+    decisions = torch.stack([encoding.decision_loss for encoding in output.encodings]).mean(0)
+    return output.loss(batch.labels) + (decisions * weights).mean()
+
+
 def test_labels_give_the_loss_of_the_output():
     model, batch, examples = setting()
     loss, levels = loss_and_levels(Labels(), model, batch, examples)
@@ -64,14 +72,19 @@ def test_labels_give_the_loss_of_the_output():
     assert torch.equal(loss, model(batch).loss(batch.labels))
 
 
-@pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
+def samples_of(model, examples):
+    """The levels of three trees for each sequence, sampled as ``SelfTraining`` does, and the labels' chances [3, B]."""
+    torch.manual_seed(0)
+    many = collate(examples * 3, model.vocabulary)
+    sampled = [encoding.levels for encoding in model.sample(many, 4.0).encodings]
+    return sampled, label_probabilities(model, many, sampled).view(3, -1)
+
+
+@BOTH
 def test_self_training_takes_the_sampled_tree_along_which_the_label_is_most_likely(task):
     model, batch, examples = setting(task)
     _, chosen = loss_and_levels(SelfTraining(TASK, samples=3, noise=4.0), model, batch, examples)
-    torch.manual_seed(0)  # the same samples again
-    many = collate(examples * 3, model.vocabulary)
-    sampled = [encoding.levels for encoding in model.sample(many, 4.0).encodings]
-    chances = label_probabilities(model, many, sampled).view(3, -1)
+    sampled, chances = samples_of(model, examples)
     assert chances[:, 0].unique().numel() > 1  # else there is no choice
     for row, best in enumerate(chances.argmax(0).tolist()):
         for levels, candidates in zip(chosen, sampled, strict=True):
@@ -79,19 +92,16 @@ def test_self_training_takes_the_sampled_tree_along_which_the_label_is_most_like
     torch.testing.assert_close(label_probabilities(model, batch, chosen), chances.amax(0))
 
 
-@pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
+@BOTH
 def test_its_loss_is_that_of_the_labels_and_of_the_decisions_from_confidence_on(task):
     model, batch, examples = setting(task)
     _, levels = loss_and_levels(SelfTraining(TASK, confidence=0.0), model, batch, examples)
-    output = model(batch, levels=levels)
-    decisions = torch.stack([encoding.decision_loss for encoding in output.encodings]).mean(0)  # [B]
     chances = label_probabilities(model, batch, levels)
     confidence = chances.sort().values[1:3].mean().item()  # between the second and the third of four
     loss, _ = loss_and_levels(
         SelfTraining(TASK, confidence=confidence, decisions=0.5), model, batch, examples
     )
-    wanted = output.loss(batch.labels) + 0.5 * (decisions * (chances > confidence)).mean()
-    torch.testing.assert_close(loss, wanted)
+    torch.testing.assert_close(loss, loss_along(model, batch, levels, 0.5 * (chances > confidence)))
 
 
 def test_below_the_confidence_no_gradient_reaches_the_scorer():
@@ -111,16 +121,14 @@ def test_under_autocast_sampling_takes_no_gradient_away():
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
 
 
-@pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
+@BOTH
 def test_gold_trees_are_composed_along(task):
     model, batch, examples = setting(task)
     loss, levels = loss_and_levels(GoldTrees(task, decisions=2.0), model, batch, examples)
     for place, found in enumerate(levels):
         for example, row in zip(examples, found.tolist(), strict=True):
             assert tree_along(row, example.sequences[place]).same(task.gold(example)[place])
-    output = model(batch, levels=levels)
-    decisions = torch.stack([encoding.decision_loss for encoding in output.encodings]).mean()
-    torch.testing.assert_close(loss, output.loss(batch.labels) + 2.0 * decisions)
+    torch.testing.assert_close(loss, loss_along(model, batch, levels, torch.full((len(examples),), 2.0)))
 
 
 def test_an_example_without_a_gold_tree_is_named_with_what_to_do():
@@ -156,56 +164,17 @@ def test_an_encoding_without_what_was_asked_for_names_the_encoder():
         model.sample(batch, 1.0)
 
 
-SELF_TRAINING = ("training.objective=self-training", "training.save_every=2", "model.input_dropout=0.2")
-
-
-@pytest.mark.parametrize("sets", [("task=pairs",), ("training.precision=bf16-mixed",)], ids=" ".join)
-def test_self_training_trains_the_scorer(sets):
-    assembly = variant(*sets, "training.objective=self-training", "training.objective.confidence=0.0")
-    before = {name: p.detach().clone() for name, p in assembly.model.encoder.scorer.named_parameters()}
-    train(assembly, evaluate_splits=[])
-    after = dict(assembly.model.encoder.scorer.named_parameters())
-    assert [name for name in before if torch.equal(before[name], after[name])] == []
-
-
-@pytest.mark.parametrize("task", [TASK, PairTask()], ids=["single", "pairs"])
+@BOTH
 def test_with_advantages_decisions_count_as_far_as_their_tree_is_better_than_the_mean(task):
     model, batch, examples = setting(task)
     settings = {"samples": 3, "noise": 4.0, "confidence": 0.0}
     loss, chosen = loss_and_levels(
         SelfTraining(TASK, **settings, weighting="advantage"), model, batch, examples
     )
-    torch.manual_seed(0)  # the same samples again
-    many = collate(examples * 3, model.vocabulary)
-    sampled = [encoding.levels for encoding in model.sample(many, 4.0).encodings]
-    logs = label_probabilities(model, many, sampled).log().view(3, -1)
+    logs = samples_of(model, examples)[1].log()
     advantages = logs.amax(0) - logs.mean(0)
     assert advantages.max() > 0.001
-    output = model(batch, levels=chosen)
-    expected = output.loss(batch.labels)
-    for encoding in output.encodings:
-        expected = expected + (encoding.decision_loss * advantages).mean() / len(output.encodings)
-    torch.testing.assert_close(loss, expected)
-
-
-class NestedTask(LetterTask):
-    """Three texts; the first two occur within the third."""
-
-    def examples(self, split, seed):
-        for number, text in enumerate(["a b", "d a b", "c d a b c"] if split == "train" else ["c d"]):
-            yield Example((tuple(text.split()),), number % 2)
-
-
-def test_with_substitution_spans_that_are_whole_sequences_elsewhere_are_constituents():
-    task = NestedTask()
-    model, batch, examples = setting(task)
-    objective = SelfTraining(task, samples=2, noise=8.0, substitution=True)
-    for seed in range(10):
-        _, (levels,) = loss_and_levels(objective, model, batch, examples, seed)
-        assert {(1, 4), (2, 4)} <= tree_along(levels[2].tolist(), examples[2].sequences[0]).spans()
-    free = SelfTraining(task, samples=2, noise=8.0)
-    drawn = [loss_and_levels(free, model, batch, examples, seed)[1][0][2] for seed in range(10)]
-    assert len({tuple(levels.tolist()) for levels in drawn}) > 2
+    torch.testing.assert_close(loss, loss_along(model, batch, chosen, advantages))
 
 
 class NestedPairs(LetterTask):
@@ -219,21 +188,26 @@ class NestedPairs(LetterTask):
             yield Example((tuple(one.split()), tuple(two.split())), number % 2)
 
 
-def test_with_substitution_both_sequences_of_a_pair_keep_the_spans_of_the_seed_of_the_run():
+def test_with_substitution_spans_that_are_whole_sequences_elsewhere_are_constituents():
+    """In both sequences of a pair, and of the split that the seed of the run gives."""
     task = NestedPairs()
     model, _, _ = setting(task)
     examples = list(task.examples("train", 7))
-    batch = collate(examples, model.vocabulary)
+    batch, long = collate(examples, model.vocabulary), examples[2].sequences[0]
 
-    def kept(seed_of_run, seed):
-        objective = SelfTraining(task, samples=2, noise=8.0, substitution=True, seed=seed_of_run)
-        _, (first, second) = loss_and_levels(objective, model, batch, examples, seed)
-        long = examples[2].sequences[0]
-        found = [tree_along(levels.tolist(), long).spans() for levels in (first[2], second[0])]
-        return all({(1, 4), (2, 4)} <= spans for spans in found)
+    def spans(number, **options):
+        objective = SelfTraining(task, samples=2, noise=8.0, **options)
+        _, (first, second) = loss_and_levels(objective, model, batch, examples, number)
+        return [tree_along(levels.tolist(), long).spans() for levels in (first[2], second[0])]
 
-    assert all(kept(7, seed) for seed in range(10))
-    assert not all(kept(0, seed) for seed in range(10))
+    def kept(seed_of_run):
+        options = {"substitution": True, "seed": seed_of_run}
+        found = [each for number in range(10) for each in spans(number, **options)]
+        return all({(1, 4), (2, 4)} <= each for each in found)
+
+    assert kept(7)
+    assert not kept(0)
+    assert len({spans(number)[0] for number in range(10)}) > 2
 
 
 def test_an_encoder_that_cannot_limit_its_trees_is_refused_with_substitution():
@@ -252,11 +226,3 @@ def test_cohesion_for_another_number_of_sequences_is_refused():
     model, batch, _ = setting(PairTask())
     with pytest.raises(CrvnnError, match="cohesion is for 1 columns of sequences, and the batch has 2"):
         model.sample(batch, 1.0, [torch.zeros_like(batch.sequences[0].ids)])
-
-
-def test_substitution_resumes_to_the_same_bits(tmp_path):
-    sets = (*SELF_TRAINING, "training.objective.substitution=true")
-    train(variant(*sets), tmp_path / "whole")
-    stopped_after(5, tmp_path / "run", *sets)
-    train(variant(*sets), tmp_path / "run", resume=True)
-    assert_same_run(tmp_path / "run", tmp_path / "whole")

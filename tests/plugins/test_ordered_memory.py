@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn import functional as F  # noqa: N812
 
 from crvnn_core.testing.parts import BracketingCell
 from crvnn_core.trees import trees_of
@@ -35,14 +34,13 @@ def slow_choice(om, token, built, last):
 
 
 def slow(om, inputs):
-    """The vector of one sequence [n, d], and the choices of its tokens from the second on."""
+    """The vector of one sequence [n, d]."""
     tokens = om.norm(om.token_map(inputs))
     nothing = torch.zeros(WIDTH, dtype=inputs.dtype)
     stored, built = [nothing] * om.slots, [tokens[0]] * om.slots
-    chosen, choices = [torch.zeros((), dtype=inputs.dtype)] * om.slots, []
+    chosen = [torch.zeros((), dtype=inputs.dtype)] * om.slots
     for token in tokens[1:]:
         chosen = slow_choice(om, token, built, chosen)
-        choices.append(chosen)
         falling = [sum(chosen[i:]) for i in range(om.slots)]
         stored = [(1 - falling[i]) * stored[i] + falling[i] * built[i] for i in range(om.slots)]
         below, built = token, []
@@ -50,7 +48,7 @@ def slow(om, inputs):
             rising = sum(chosen[: i + 1])
             below = (1 - rising) * token + rising * slow_cell(om, below, stored[i])
             built.append(below)
-    return built[-1], choices
+    return built[-1]
 
 
 def memory_of(seed, slots=4, sharpness=1.0, **settings):
@@ -83,23 +81,8 @@ def test_vectors_and_gradients_are_those_of_the_equations(by_hand, lengths, slot
         om._transposed = lambda tokens: None
     inputs, mask = padded(lengths, WIDTH)
     got = om(inputs, mask).vector
-    want = torch.stack([slow(om, row[:n])[0] for row, n in zip(inputs, lengths, strict=True)])
+    want = torch.stack([slow(om, row[:n]) for row, n in zip(inputs, lengths, strict=True)])
     assert_same(om, inputs, [got], [want], atol=1e-7, rtol=1e-7)
-
-
-def test_choices_are_distributions_over_the_slots_within_reach(monkeypatch):
-    om = memory_of(1, slots=6, sharpness=20.0)
-    seen = windows(om, monkeypatch)
-    inputs, mask = padded([12], WIDTH)
-    om(inputs, mask)
-    _, choices = slow(om, inputs[0])
-    assert len(seen) == len(choices) == 11
-    for memory, want in zip(seen, choices, strict=True):
-        rising, want = memory.rising[:, 0], torch.stack(want)
-        chosen = rising.diff(prepend=rising.new_zeros(1))
-        assert bool((chosen >= 0).all())
-        assert rising[-1].item() == pytest.approx(1, abs=1e-12)
-        torch.testing.assert_close(F.pad(chosen, (6 - len(chosen), 0)), want, atol=1e-9, rtol=0)
 
 
 def test_only_slots_that_can_be_chosen_are_held(monkeypatch):
@@ -110,7 +93,7 @@ def test_only_slots_that_can_be_chosen_are_held(monkeypatch):
         seen = windows(om, monkeypatch)
         vector = om(inputs, mask).vector[0]
         sizes[sharpness] = [len(memory.rising) for memory in seen]
-        torch.testing.assert_close(vector, slow(om, inputs[0])[0], atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(vector, slow(om, inputs[0]), atol=1e-9, rtol=1e-9)
     assert sizes[1.0][:8] == list(range(1, 9))  # a slot more with every token, until there are no more
     assert max(sizes[1.0]) == 8
     steps = [b - a for a, b in zip(sizes[300.0], sizes[300.0][1:], strict=False)]
@@ -124,40 +107,6 @@ def test_without_a_cutoff_vectors_change_by_little_more_than_it(monkeypatch):
     seen = windows(om, monkeypatch)
     assert 0 < (om(*inputs_and_mask).vector - cut).abs().max() < 1e-3
     assert len(seen[-1].rising) == 6
-
-
-def test_one_token_is_its_own_tree():
-    om = memory_of(0)
-    inputs, mask = padded([1], WIDTH)
-    torch.testing.assert_close(om(inputs, mask).vector[0], om.norm(om.token_map(inputs[0, 0])))
-
-
-def test_always_choosing_the_top_reads_from_left_to_right(monkeypatch):
-    om = memory_of(2, slots=8)
-    monkeypatch.setattr(om, "choice", lambda built, query, reach: _one_hot(reach, len(reach) - 1))
-    inputs, mask = padded([6], WIDTH)
-    first, *others = om.norm(om.token_map(inputs[0]))
-    tree = first
-    for token in others:
-        tree = slow_cell(om, token, tree)
-    torch.testing.assert_close(om(inputs, mask).vector[0], tree)
-
-
-def test_always_choosing_the_lowest_slot_piles_tokens_up(monkeypatch):
-    om = memory_of(2, slots=8)
-    monkeypatch.setattr(om, "choice", lambda built, query, reach: _one_hot(reach, 0))
-    inputs, mask = padded([6], WIDTH)
-    *others, last = om.norm(om.token_map(inputs[0]))
-    tree = last
-    for token in reversed(others):
-        tree = slow_cell(om, tree, token)
-    torch.testing.assert_close(om(inputs, mask).vector[0], tree)
-
-
-def _one_hot(reach, place):
-    chosen = torch.zeros_like(reach)
-    chosen[place] = 1
-    return chosen
 
 
 def test_scores_of_any_size_give_finite_vectors_and_gradients():

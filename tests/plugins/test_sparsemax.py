@@ -1,4 +1,4 @@
-"""Sparsemax over the row, against a slow twin; and in the encoder, where nothing that is gone may matter."""
+"""Sparsemax over the row, against a slow twin."""
 
 import pytest
 import torch
@@ -142,59 +142,10 @@ def test_modulation_keeps_neighbours_from_both_being_composed():
     assert modulated[0, 3] > 0.8
 
 
-# In the encoder: what has left, padding, batch-mates and kernels change nothing.
-
-LENGTHS = (14, 3, 9, 1, 6)
-
-
-def encoder_with(catalog, modulation="paper", shortcuts="true"):
-    sets = [
-        "model.width=8",
-        f"model.decision.modulation={modulation}",
-        f"model.encoder.shortcuts={shortcuts}",
-        "model.cell.dropout=0.0",
-    ]
-    torch.manual_seed(3)
-    return assemble(read_spec(catalog, parts={"decision": "sparsemax"}, sets=sets), catalog).model.encoder
-
-
-def batch():
-    generator = torch.Generator().manual_seed(1)
-    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS).unsqueeze(1)
-    return torch.randn(*mask.shape, 8, generator=generator), mask
-
-
-def results(encoder, inputs, mask):
-    """Vectors, penalties, steps, and the gradients of all parameters."""
-    encoder.zero_grad()
-    encoding = encoder(inputs, mask)
-    (encoding.vector.sin().sum() + encoding.penalty.sum()).backward()
-    gradients = [p.grad.clone() for p in encoder.parameters() if p.grad is not None]
-    return [encoding.vector.detach(), encoding.penalty.detach(), encoding.steps, *gradients]
-
-
-def assert_same(one, two):
-    for got, want in zip(one, two, strict=True):
-        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
-
-
-@pytest.fixture(params=["none", "paper"])
-def modulation(request):
-    return request.param
-
-
-@pytest.mark.usefixtures("by")
-def test_positions_that_have_left_change_neither_values_nor_gradients(catalog, modulation):
-    inputs, mask = batch()
-    short, whole = (encoder_with(catalog, modulation, on) for on in ("true", "false"))
-    assert (short(inputs, mask, trace=True).trace.exists[1:-1, mask] == 0).any()  # some do leave on the way
-    assert_same(results(short, inputs, mask), results(whole, inputs, mask))
-
-
 def test_it_composes_about_half_of_what_is_left_in_a_step(catalog):
-    encoder = encoder_with(catalog)
+    spec = read_spec(catalog, parts={"decision": "sparsemax"}, sets=["model.width=8"])
     inputs, mask = torch.randn(1, 65, 8), torch.ones(1, 65, dtype=torch.bool)
-    encoding = encoder(inputs, mask, trace=True)
+    encoding = assemble(spec, catalog).model.encoder(inputs, mask, trace=True)
     left = encoding.trace.exists[:, 0].sum(1) - 1  # beside the last token
     torch.testing.assert_close(left[1:4], torch.tensor([32.0, 16.0, 8.0]), atol=1e-3, rtol=0)
     assert encoding.steps.tolist() == [7]

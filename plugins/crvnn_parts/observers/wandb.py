@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from crvnn_core import CrvnnError, Observer
+from crvnn_core.annotations import check_ranges
 from crvnn_parts.observers.tracking import RunId, missing_package, prefixed, result_metrics, run_name
 
 
@@ -24,6 +25,7 @@ class WandB(Observer):
         environment variable ``WANDB_MODE`` can change.
     """
 
+    @check_ranges
     def __init__(
         self,
         project: str = "crvnn",

@@ -55,3 +55,4 @@ def test_the_tree_that_is_shown_is_the_one_that_was_composed(build, seed):
     encoding = encoder(inputs, mask, trace=True, **{"hard": True} if encoder.hard_inference else {})
     trees = trees_of(encoding, [tokens[:length] for length in LENGTHS])
     assert [str(tree) for tree in trees] == [cell.name(vector) for vector in encoding.vector]
+    assert encoder(inputs, mask).joins is None

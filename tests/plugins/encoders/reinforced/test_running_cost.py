@@ -42,3 +42,7 @@ def test_equal_costs_have_no_deviation_despite_rounding():
     for _ in range(50):
         costs.add(torch.full((3,), 0.1))
     assert costs.deviation().item() == pytest.approx(0, abs=1e-3)
+
+
+def test_all_statistics_are_saved_with_the_weights():
+    assert set(RunningCost().state_dict()) == {"mean", "square", "batches"}

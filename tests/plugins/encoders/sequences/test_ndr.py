@@ -33,18 +33,6 @@ def test_weights_and_gradients_are_those_of_walking_outwards(n):
     torch.testing.assert_close(ours, theirs)
 
 
-def test_a_token_alone_reads_nothing():
-    assert attention(torch.zeros(1, 1)).tolist() == [[0.0]]
-
-
-def test_the_first_sure_match_takes_all_the_weight():
-    scores = torch.full((5, 5), -40.0)
-    scores[2, 1] = scores[2, 3] = scores[2, 4] = (
-        40.0  # 3 and 1 are equally far from 2: the right one is nearer
-    )
-    assert attention(scores)[2].tolist() == pytest.approx([0, 0, 0, 1, 0])
-
-
 @pytest.mark.parametrize("size", [30.0, 1e4])
 def test_extreme_scores_at_many_positions_stay_exact_and_have_finite_gradients(size):
     scores = (torch.randn(300, 300, generator=torch.Generator().manual_seed(0)) * size).requires_grad_()
@@ -60,12 +48,6 @@ def test_a_closed_gate_copies_and_an_open_one_does_not():
     closed, opened = (NDR(8, layers=3, gate_bias=bias)(inputs, mask).vector for bias in (-20.0, 3.0))
     torch.testing.assert_close(closed, inputs[:, -1])
     assert not torch.allclose(opened, inputs[:, -1], atol=0.1)
-
-
-def test_every_sequence_takes_as_many_steps_as_there_are_layers():
-    encoder = NDR(8, layers=5)
-    assert encoder(torch.randn(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)).steps.tolist() == [5, 5]
-    assert encoder.step_limit(100) == 5
 
 
 def test_the_gate_bias_survives_initial_weights_of_torch():

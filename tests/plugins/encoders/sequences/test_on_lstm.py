@@ -47,20 +47,9 @@ def test_of_equal_distances_the_left_one_splits_first():
     assert encoding.joins == [[2, 1, 0]]
 
 
-def test_no_tree_is_made_unless_asked_for():
-    assert ONLSTM(8, chunk=2)(torch.randn(1, 4, 8), torch.ones(1, 4, dtype=torch.bool)).joins is None
-
-
 def test_a_spec_whose_chunk_does_not_fit_says_where():
     with pytest.raises(SpecError, match=r"model.encoder.chunk.*chunk must divide the width"):
         variant("model.encoder=on-lstm", "model.encoder.chunk=3")
-
-
-def test_the_last_chunk_stays_empty():
-    encoder = ONLSTM(8, chunk=2).double()
-    vector = encoder(torch.randn(3, 6, 8, dtype=torch.float64), torch.ones(3, 6, dtype=torch.bool)).vector
-    torch.testing.assert_close(vector[:, -2:], torch.zeros(3, 2, dtype=torch.float64))
-    assert bool((vector[:, :-2] != 0).all())
 
 
 def test_its_depth_cannot_be_fixed():

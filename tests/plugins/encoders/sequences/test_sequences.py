@@ -55,12 +55,6 @@ def test_recurrent_networks_take_a_step_per_token_and_no_penalty(build):
     assert encoding.penalty.tolist() == [0.0] * len(LENGTHS)
 
 
-def test_the_order_of_tokens_matters(encoder_and_slow):
-    encoder, _ = encoder_and_slow
-    inputs, mask = padded([9], WIDTH, dtype=torch.float32)
-    assert not torch.allclose(encoder(inputs, mask).vector, encoder(inputs.flip(1), mask).vector, atol=1e-3)
-
-
 @pytest.mark.parametrize("width", [1, 2, 7, 8])
 def test_positions_are_sines_and_cosines_for_any_width_and_length(width):
     found = positions(3000, width, torch.empty(0))

@@ -55,7 +55,3 @@ def test_training_begins_with_many_steps(batch):
 def test_the_halting_bias_survives_initial_weights_of_torch():
     assembly = small.variant("model.encoder=universal-transformer", "model.initialisation=torch")
     assert assembly.model.encoder.halting_bias.item() == -3.0
-
-
-def test_the_penalty_weighs_nothing_at_tau_0(batch):
-    assert UniversalTransformer(8, tau=0.0).double()(*batch).penalty.tolist() == [0.0] * 3

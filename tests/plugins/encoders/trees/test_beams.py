@@ -9,7 +9,6 @@ from crvnn_parts.cells.lstm import LSTMCell
 from crvnn_parts.encoders.trees.beam_tree import BeamTree
 from crvnn_parts.encoders.trees.efficient_beam_tree import EfficientBeamTree
 from latent_trees import (
-    all_merge_sequences,
     beam_tree_score,
     efficient_beam_tree_score,
     exhaustive,
@@ -38,13 +37,6 @@ def test_with_a_full_beam_the_vector_is_the_expectation_over_all_sequences_of_me
     encoder, (inputs, mask) = encoder_of(kind, 120), padded(LENGTHS, 4)
     slow = [exhaustive(encoder, score, row[:length]) for row, length in zip(inputs, LENGTHS, strict=True)]
     assert_same(encoder, inputs, [encoder(inputs, mask).vector], [torch.stack(slow)])
-
-
-def test_six_tokens_have_120_sequences_of_merges_whose_probabilities_sum_to_one():
-    encoder, (inputs, _) = encoder_of(BeamTree, 5), padded([6], 4)
-    found = list(all_merge_sequences(encoder, beam_tree_score, list(encoder.cell.leaf(inputs[0]))))
-    assert len(found) == 120
-    assert sum(log_p.exp() for log_p, _ in found).item() == pytest.approx(1)
 
 
 @BOTH

@@ -27,6 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@frozen
 class PathText:
     """Marks a string as the path of a file or directory."""
 

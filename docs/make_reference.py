@@ -90,7 +90,7 @@ def _hooks() -> Iterator[str]:
             page = how_to(slots[name])
         else:
             what = re.sub("[ _]", "-", _one(name.removeprefix("crvnn_").removesuffix("s")))
-            pages = [f"add-{what}.md", f"write-{what}.md"]
+            pages = [f"add-{what}.md", f"write-{what}.md", "offer-specs-and-models.md"]
             page = next(page for page in pages if (HERE.parent / "how-to" / page).exists())
         yield f"How to: [{page}](../how-to/{page})."
 
@@ -226,7 +226,7 @@ def _layers() -> Iterator[str]:
     )
     yield (
         "A relative path starts from the directory of the file that it is written in; in `--set`, from the working "
-        "directory. [Add a spec](../how-to/add-a-spec.md#paths-in-a-spec) says more."
+        "directory. [Paths in a spec](../how-to/offer-specs-and-models.md#paths-in-a-spec) says more."
     )
     yield (
         "Numbers, strings and booleans are never converted into each other, save that an integer may stand for a "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attrs import frozen
 
 from crvnn_core.errors import InputError
-from crvnn_core.interfaces import Task
+from crvnn_core.interfaces import Example, Task
 from crvnn_core.trees import Tree
 from crvnn_core.views import make_frame
 
@@ -62,6 +62,15 @@ def tokenized(
     if not all(sequences):
         raise InputError(f"text {number + 1} is empty: there is nothing to predict")
     return sequences
+
+
+def as_typed(example: Example, task: Task) -> Text | None:
+    """The text, or pair of texts, that the task tokenizes into an example; ``None`` if joined tokens do not give it."""
+    text = as_text([" ".join(sequence) for sequence in example.sequences])
+    try:
+        return text if tokenized(text, task) == example.sequences else None
+    except InputError:
+        return None
 
 
 @frozen

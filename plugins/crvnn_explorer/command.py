@@ -17,8 +17,6 @@ from crvnn_core.errors import CrvnnError
 if TYPE_CHECKING:
     from crvnn_explorer.models import Explorer
 
-_NEARBY = 50  # ports that are tried for a proposal
-
 
 @click.command("explore")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
@@ -60,7 +58,13 @@ def explore(
       crvnn explore listops listops-guided --port 8080
       crvnn explore runs/first --no-open
     """
-    _expect_extra()
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise CrvnnError(
+            f"the explorer needs the package '{error.name}': pip install 'crvnn[explore]' installs it"
+        ) from None
     with listening(host, port) as sock:  # first: a port in use is soon told
         from crvnn_explorer.models import Explorer
 
@@ -70,18 +74,8 @@ def explore(
         _serve(explorer, sock, host, names, show)
 
 
-def _expect_extra() -> None:
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise CrvnnError(
-            f"the explorer needs the package '{error.name}': pip install 'crvnn[explore]' installs it"
-        ) from None
-
-
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at this address; if it cannot be had, an error that knows the nearest port that can."""
+    """A socket at this address; if it cannot be had, an error that names a free port."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
@@ -95,27 +89,14 @@ def listening(host: str, port: int) -> socket.socket:
         sock.listen()  # only now does another listener show
     except OSError as error:
         sock.close()
-        if port and (free := _free_port(host, port)):
+        if port:
+            with listening(host, 0) as other:
+                free = other.getsockname()[1]
             raise CrvnnError(
                 f"port {port} cannot be used ({error.strerror}); {free} is free: --port {free}"
             ) from None
-        raise CrvnnError(f"{host} port {port} cannot be used: {error.strerror}") from None
+        raise CrvnnError(f"{host} cannot be used: {error.strerror}") from None
     return sock
-
-
-def _free_port(host: str, port: int) -> int | None:
-    """The nearest port above that can be listened on, or at least any."""
-    for candidate in (*range(port + 1, min(port + 1 + _NEARBY, 65536)), 0):
-        try:
-            with socket.create_server((host, candidate), family=_family(host)) as probe:
-                return int(probe.getsockname()[1])
-        except OSError:
-            continue
-    return None
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
 
 
 def _serve(explorer: Explorer, sock: socket.socket, host: str, names: tuple[str, ...], show: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
@@ -15,7 +15,7 @@ from crvnn_core.errors import UnknownNameError, nearest
 from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.inspection import Inspection, inspect, neighbours, read_gold
 from crvnn_core.inference.part_exchange import exchange_parts
-from crvnn_core.inference.predictions import Text
+from crvnn_core.inference.predictions import as_text, as_typed
 from crvnn_core.inference.trained import load
 from crvnn_core.spec import PartSpec
 from crvnn_core.training.data import split_examples
@@ -34,91 +34,77 @@ _KEPT = 12  # models with exchanged parts, and inspections, which take up to 5 M
 _FAINT = 0.005  # neighbours of less weight are not shown
 
 
-@define(eq=False)
+@define(eq=False, slots=False)
 class Explorer:
     """Trained models by the name under which the user gave them. Several threads may use it."""
 
     runs: dict[str, Trained]
     catalog: Catalog
-    _examples: dict[str, list[dict[str, Any]]] = field(factory=dict, init=False)
-    _description: dict[str, Any] | None = field(default=None, init=False)
-    #: ``_exchange`` and ``_inspect`` with the latest results kept.
+    #: The methods of these names with their latest results kept.
     _exchanged: Any = field(init=False)
     _inspected: Any = field(init=False)
+    _examples: Any = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._exchanged = lru_cache(_KEPT)(self._exchange)
         self._inspected = lru_cache(_KEPT)(self._inspect)
+        self._examples = lru_cache(None)(self._read_examples)
 
     @classmethod
     def load(cls, runs: Iterable[str], catalog: Catalog) -> Explorer:
         """The models in these run directories, or installed under these names."""
         return cls({run: load(run, catalog) for run in runs}, catalog)
 
-    def describe(self) -> dict[str, Any]:
+    @cached_property
+    def description(self) -> dict[str, Any]:
         """Everything that the page offers."""
-        if self._description is None:
-            self._description = {
-                "limit": MOST_TOKENS,
-                "colours": RUNS,
-                "models": [self._model(name, trained) for name, trained in self.runs.items()],
-                "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
-            }
-        return self._description
+        return {
+            "limit": MOST_TOKENS,
+            "colours": RUNS,
+            "models": [self._model(name, trained) for name, trained in self.runs.items()],
+            "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
+        }
 
-    def cost(self, query: Query) -> int:
-        """What a query is estimated to cost, as the square of its tokens; an error if its texts cannot be taken.
+    def inspect(self, query: Query) -> dict[str, Any]:
+        """The model's prediction, every step of its encoder, and what its task knows to be right; JSON-ready."""
+        inspection: Inspection = self._inspected(query)
+        gold = read_gold(self._model_for(query), as_text(query.texts))
+        return {**inspection.plain(), "gold": gold.plain([each.tree for each in inspection.sequences])}
 
-        Parts and settings are not looked at: to exchange them takes longer than a small query.
-        """
-        return sum(length**2 for length in _checked_lengths(self._find(query.model), query.texts))
+    def neighbours(self, query: Query, sequence: int, step: int) -> dict[str, Any]:
+        """The neighbours of each token before a step, as pairs (position, weight)."""
+        inspected = self._inspected(query).sequences
+        if sequence >= len(inspected) or step >= len(inspected[sequence].exists):
+            raise InputError(f"there is no step {step} of sequence {sequence}")
+        exists = inspected[sequence].exists[step]
+        left, right = neighbours(self._model_for(query), exists, hard=query.hard)
+        return {"left": [_strong(row) for row in left], "right": [_strong(row) for row in right]}
+
+    def example(self, name: str, number: int) -> dict[str, Any]:
+        """A short example of the task and its label; none where the task's data is not on this machine."""
+        found = self._examples(name)
+        return found[number % len(found)] if found else {"texts": None, "label": None}
 
     def _model(self, name: str, trained: Trained) -> dict[str, Any]:
         model = trained.spec.model
         wanted = self.catalog.encoder_parts(part.name for part in model.encoder.nested())
-        slots = [slot for slot in EXCHANGEABLE if slot in wanted]
+        slots = [*(slot for slot in EXCHANGEABLE if slot in wanted), "encoder"]
+        parts: dict[str, PartSpec] = {slot: getattr(model, slot) for slot in slots}
+        own = {
+            slot: {key: value for key, value in part.params.items() if not isinstance(value, PartSpec)}
+            for slot, part in parts.items()
+        }
         return {
             "name": name,
             "task": trained.spec.task.name,
             "arity": trained.task.arity,
             "classes": list(trained.task.classes),
             "hard": trained.model.encoder.hard_inference,
-            "parts": {
-                slot: {"name": getattr(model, slot).name, "params": _settings(getattr(model, slot))}
-                for slot in (*slots, "encoder")
-            },
+            "parts": {slot: {"name": part.name, "params": own[slot]} for slot, part in parts.items()},
             "encoder": next(
                 choice for choice in choices(self.catalog, "encoder") if choice["name"] == model.encoder.name
             ),
         }
-
-    def inspect(self, query: Query) -> dict[str, Any]:
-        """The model's prediction, every step of its encoder, and what its task knows to be right; JSON-ready."""
-        inspection: Inspection = self._inspected(query)
-        gold = read_gold(self._model_for(query), _question(query.texts))
-        return {**inspection.plain(), "gold": gold.plain([each.tree for each in inspection.sequences])}
-
-    def neighbours(self, query: Query, sequence: int, step: int) -> dict[str, Any]:
-        """The neighbours of each token before a step, as pairs (position, weight)."""
-        inspected = self._inspected(query).sequences
-        if not 0 <= sequence < len(inspected) or not 0 <= step < len(inspected[sequence].exists):
-            raise InputError(f"there is no step {step} of sequence {sequence}")
-        exists = inspected[sequence].exists[step]
-        left, right = neighbours(self._model_for(query), exists, hard=query.hard)
-        return {"left": [_strong(row) for row in left], "right": [_strong(row) for row in right]}
-
-    def has_examples(self, name: str) -> bool:
-        """Whether examples of a run have been read already, which may take a while."""
-        self._find(name)
-        return name in self._examples
-
-    def example(self, name: str, number: int) -> dict[str, Any]:
-        """A short example of the task and its label; none where the task's data is not on this machine."""
-        trained = self._find(name)
-        if name not in self._examples:
-            self._examples[name] = _examples(trained)
-        found = self._examples[name]
-        return found[number % len(found)] if found else {"texts": None, "label": None}
 
     def _find(self, name: str) -> Trained:
         if name not in self.runs:
@@ -137,23 +123,29 @@ class Explorer:
         return exchange_parts(trained, self.catalog, parts, query.sets)
 
     def _inspect(self, query: Query) -> Inspection:
+        longest = _checked_length(self._find(query.model), query.texts)
         trained = self._model_for(query)
-        _expect_bounded(trained, query, max(_checked_lengths(trained, query.texts)))
-        return inspect(trained, _question(query.texts), hard=query.hard)
+        _expect_bounded(trained, query, longest)
+        return inspect(trained, as_text(query.texts), hard=query.hard)
+
+    def _read_examples(self, name: str) -> list[dict[str, Any]]:
+        """Short examples of the task's last split that can be typed as text."""
+        task = self._find(name).task
+        try:
+            rows = list(islice(split_examples(task, task.splits[-1], 0), _SAMPLE))
+        except (CrvnnError, OSError):  # the data need not be here
+            return []
+        short = [row for row in rows if all(1 < len(sequence) <= _SHORT for sequence in row.sequences)]
+        short.sort(key=lambda row: max(map(len, row.sequences)) < _LONG_ENOUGH)
+        return [
+            {"texts": [text] if isinstance(text, str) else text, "label": str(task.classes[row.label])}
+            for row in short
+            if (text := as_typed(row, task)) is not None
+        ]
 
 
-def _settings(part: PartSpec) -> dict[str, Any]:
-    """The settings of a component, without components inside it."""
-    return {key: value for key, value in part.params.items() if not isinstance(value, PartSpec)}
-
-
-def _question(texts: tuple[str, ...]) -> Text:
-    """One text, or a pair of them."""
-    return texts[0] if len(texts) == 1 else (texts[0], texts[1])
-
-
-def _checked_lengths(trained: Trained, texts: tuple[str, ...]) -> list[int]:
-    """How many tokens each text has; an error if the number of texts is wrong, or one is empty or too long."""
+def _checked_length(trained: Trained, texts: tuple[str, ...]) -> int:
+    """The tokens of the longest text; an error if the number of texts is wrong, or one is empty or too long."""
     arity = trained.task.arity
     if len(texts) != arity:
         wanted = "one text" if arity == 1 else "two texts"
@@ -163,16 +155,15 @@ def _checked_lengths(trained: Trained, texts: tuple[str, ...]) -> list[int]:
             which = ("first ", "second ")[number] if arity == 2 else ""
             raise InputError(f"the {which}text is empty: type something to see what the model makes of it")
     try:
-        lengths = [len(sequence) for sequence in trained.example(_question(texts)).sequences]
+        longest = max(map(len, trained.example(as_text(texts)).sequences))
     except InputError as error:
         raise InputError(str(error).removeprefix("text 1: ")) from None
-    longest = max(lengths)
     if longest > MOST_TOKENS:
         raise InputError(
             f"the text has {longest:,} tokens; the explorer takes up to {MOST_TOKENS}. "
             "'crvnn predict' has no such limit."
         )
-    return lengths
+    return longest
 
 
 def _expect_bounded(trained: Trained, query: Query, longest: int) -> None:
@@ -192,28 +183,3 @@ def _expect_bounded(trained: Trained, query: Query, longest: int) -> None:
 
 def _strong(weights: list[float]) -> list[tuple[int, float]]:
     return [(place, round(weight, 4)) for place, weight in enumerate(weights) if weight >= _FAINT]
-
-
-def _examples(trained: Trained) -> list[dict[str, Any]]:
-    """Short examples of the task's last split that can be typed as text."""
-    task = trained.task
-    try:
-        rows = list(islice(split_examples(task, task.splits[-1], 0), _SAMPLE))
-    except (CrvnnError, OSError):  # the data need not be here
-        return []
-    found = []
-    for row in rows:
-        texts = [" ".join(sequence) for sequence in row.sequences]
-        lengths = [len(sequence) for sequence in row.sequences]
-        if max(lengths) <= _SHORT and min(lengths) > 1 and _can_be_typed(trained, texts, row.sequences):
-            found.append({"texts": texts, "label": str(task.classes[row.label])})
-    return sorted(
-        found, key=lambda example: max(len(text.split()) for text in example["texts"]) < _LONG_ENOUGH
-    )
-
-
-def _can_be_typed(trained: Trained, texts: list[str], sequences: tuple[tuple[str, ...], ...]) -> bool:
-    try:
-        return tuple(tuple(trained.task.tokenize(text)) for text in texts) == sequences
-    except CrvnnError:
-        return False

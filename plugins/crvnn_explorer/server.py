@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,18 +26,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from crvnn_core import CrvnnError
 from crvnn_core.display.palette import css_variables
 from crvnn_explorer.models import Explorer
-from crvnn_explorer.request import Query, read_json, whole_number
-from crvnn_explorer.workers import SMALL_COST, BusyError, Workers
+from crvnn_explorer.request import Query, read_json
 
 STATIC = Path(__file__).parent / "static"
-#: Bytes of a request at most.
-MOST_BYTES = 64 * 1024
-#: Seconds at most until a request has come in.
-MOST_SECONDS = 20
-#: Seconds at most until it is answered, with those in which it waits for others.
-MOST_ANSWERING = 60
-#: Connections at once; uvicorn answers others with 503.
-MOST_CONNECTIONS = 128
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 _HEADERS = {
     "Content-Security-Policy": (
@@ -73,11 +63,9 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
         uvicorn.Config(
             app,
             ws="none",
-            lifespan="on",
             log_level="critical",
             access_log=False,
             proxy_headers=False,
-            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=1,
         )
     )
@@ -100,7 +88,7 @@ class SameOrigin:
             headers = Headers(scope=scope)
             origin = headers.get("origin")
             if origin is not None and origin.partition("://")[2] != headers.get("host"):
-                app = refusal(f"pages of {origin} may not ask here", 403)
+                app = _refusal(f"pages of {origin} may not ask here", 403)
         await app(scope, receive, send_with_headers)
 
 
@@ -109,7 +97,6 @@ def create_app(explorer: Explorer, hosts: Iterable[str] = LOOPBACK) -> Starlette
 
     :param hosts: by which the server may be addressed.
     """
-    workers = Workers()
 
     async def page(request: Request) -> Response:
         return FileResponse(STATIC / "index.html")
@@ -118,43 +105,27 @@ def create_app(explorer: Explorer, hosts: Iterable[str] = LOOPBACK) -> Starlette
         return Response(css_variables(), media_type="text/css")
 
     async def models(request: Request) -> Response:
-        return await _answered(request, workers, explorer.describe)
+        return await _answered(lambda: explorer.description)
 
     async def example(request: Request) -> Response:
-        name, number = request.query_params.get("model", ""), request.query_params.get("number", "0")
-        if not number.isascii() or not number.isdigit() or len(number) > 9:
-            return refusal("the number of an example is a whole number", 400)
-        return await _answered(
-            request,
-            workers,
-            lambda: explorer.example(name, int(number)),
-            lambda: 0 if explorer.has_examples(name) else SMALL_COST + 1,
-        )
+        name, number = request.query_params.get("model", ""), request.path_params["number"]
+        return await _answered(lambda: explorer.example(name, number))
 
     async def inspect(request: Request) -> Response:
-        return await _asked(request, workers, explorer, lambda query, _: explorer.inspect(query))
+        body = await request.body()
+        return await _answered(lambda: explorer.inspect(Query.read(read_json(body))))
 
     async def neighbours(request: Request) -> Response:
-        return await _asked(
-            request,
-            workers,
-            explorer,
-            lambda query, data: explorer.neighbours(
-                query, whole_number(data, "sequence"), whole_number(data, "step")
-            ),
-        )
-
-    @contextlib.asynccontextmanager
-    async def working(app: Starlette) -> AsyncIterator[None]:
-        yield
-        workers.close()
+        body = await request.body()
+        sequence, step = request.path_params["sequence"], request.path_params["step"]
+        return await _answered(lambda: explorer.neighbours(Query.read(read_json(body)), sequence, step))
 
     routes = [
         Route("/", page),
         Route("/api/models", models),
-        Route("/api/example", example),
+        Route("/api/example/{number:int}", example),
         Route("/api/inspect", inspect, methods=["POST"]),
-        Route("/api/neighbours", neighbours, methods=["POST"]),
+        Route("/api/neighbours/{sequence:int}/{step:int}", neighbours, methods=["POST"]),
         Route("/static/palette.css", palette),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -162,103 +133,27 @@ def create_app(explorer: Explorer, hosts: Iterable[str] = LOOPBACK) -> Starlette
         Middleware(SameOrigin),
         Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
     ]
-    return Starlette(routes=routes, middleware=middleware, lifespan=working)
+    return Starlette(routes=routes, middleware=middleware)
 
 
-async def _asked(
-    request: Request,
-    workers: Workers,
-    explorer: Explorer,
-    answer: Callable[[Query, Mapping[str, Any]], dict[str, Any]],
-) -> Response:
-    """Read the question in a request, and answer it."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        # which other sites cannot send unasked
-        return refusal("a question is sent as application/json", 415)
+async def _answered(work: Callable[[], dict[str, Any]]) -> Response:
+    """The result of some work as JSON, and errors likewise. Threads work: a short text waits for no long one."""
     try:
-        async with asyncio.timeout(MOST_SECONDS):
-            body = await _body(request)
-    except TimeoutError:
-        return refusal(f"the question has not come in within {MOST_SECONDS} seconds", 408)
-    except ClientDisconnect:
-        return _unread()
-    if body is None:
-        return refusal(f"the text is too long: at most {MOST_BYTES // 1024} kB are read", 413)
-
-    def question() -> tuple[Query, dict[str, Any]]:
-        data = read_json(body)
-        return Query.read(data), data
-
-    return await _answered(
-        request,
-        workers,
-        lambda: answer(*question()),
-        lambda: explorer.cost(question()[0]),
-    )
-
-
-async def _body(request: Request) -> bytes | None:
-    """The body of a request; nothing if it is too long."""
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdigit() or len(declared) > 9 or int(declared) > MOST_BYTES:
-        return None
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            return None
-    return bytes(body)
-
-
-async def _answered(
-    request: Request,
-    workers: Workers,
-    work: Callable[[], dict[str, Any]],
-    cost: Callable[[], int] = lambda: 0,
-) -> Response:
-    """The result of some work as JSON, and errors likewise; if the client goes away, it is not begun."""
-    answer = asyncio.ensure_future(workers.run(lambda: _json(work()), cost))
-    gone = asyncio.ensure_future(_disconnected(request))
-    try:
-        done, _ = await asyncio.wait(
-            {answer, gone}, timeout=MOST_ANSWERING, return_when=asyncio.FIRST_COMPLETED
-        )
-        if answer in done:
-            return Response(await answer, media_type="application/json")
-        if gone in done:
-            return _unread()
-        return _later(f"it has not been answered within {MOST_ANSWERING} seconds")
+        return _json(await run_in_threadpool(work))
     except CrvnnError as error:
-        return refusal(str(error).replace("--set model.", ""), 400)
-    except BusyError:
-        return _later("too many long texts wait for their answers")
-    except Exception:  # a bug, of ours or of a plug-in: the page says so and stays
+        return _refusal(str(error).replace("--set model.", ""), 400)
+    except (Exception, SystemExit):  # a bug, of ours or of a plug-in: the page says so and stays
         traceback.print_exc(file=sys.stderr)
-        return refusal("something went wrong in crvnn itself; its terminal shows the traceback", 500)
-    finally:
-        answer.cancel()
-        gone.cancel()
+        return _refusal("something went wrong in crvnn itself; its terminal shows the traceback", 500)
 
 
-def _json(data: dict[str, Any]) -> bytes:
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-
-
-async def _disconnected(request: Request) -> None:
-    """Wait until the client goes away."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _unread() -> Response:
-    """An answer to a client that has gone."""
-    return Response(status_code=499)
-
-
-def _later(message: str) -> Response:
-    return refusal(f"{message}; try again later", 503, {"Retry-After": "5"})
-
-
-def refusal(message: str, status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:
+def _refusal(message: str, status: int) -> Response:
     """An error that the page shows."""
-    return JSONResponse({"error": message}, status, headers)
+    return _json({"error": message}, status)
+
+
+def _json(data: dict[str, Any], status: int = 200) -> Response:
+    content = json.dumps(
+        data, allow_nan=False, separators=(",", ":")
+    )  # escapes lone surrogates, which UTF-8 lacks
+    return Response(content, status, media_type="application/json")

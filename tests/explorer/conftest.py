@@ -30,20 +30,18 @@ class Broken(Decision):
 
 
 class Gated(Halting):
-    """Takes every step, but none while the gate is closed; counts its steps.
+    """Takes every step, but none while the gate is closed.
 
     :param leave: end the process instead, as far as a plug-in can.
     """
 
     gate = threading.Event()
-    steps = 0
 
     def __init__(self, leave: bool = False) -> None:
         super().__init__()
         self.leave = leave
 
     def forward(self, exists, vectors, step):
-        Gated.steps += 1
         if self.leave:
             raise SystemExit(0)
         assert Gated.gate.wait(60)
@@ -51,20 +49,25 @@ class Gated(Halting):
 
 
 @pytest.fixture
-def gated():
-    """The halting ``mine``, whose gate is closed."""
-    Gated.steps = 0
+def gate():
+    """The gate of the halting ``mine``, closed."""
     Gated.gate.clear()
-    yield Gated
+    yield Gated.gate
     Gated.gate.set()
 
 
 @pytest.fixture(scope="session")
-def explorer(letters_run, pairs_run, tmp_path_factory):
-    flat = tmp_path_factory.mktemp("flat") / "run"
-    train(small.variant("training.steps=2", encoder=Averaging), flat)
+def flat_run(tmp_path_factory):
+    """A run whose encoder has neither steps nor a tree."""
+    path = tmp_path_factory.mktemp("flat") / "run"
+    train(small.variant("training.steps=2", encoder=Averaging), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def explorer(letters_run, pairs_run, flat_run):
     catalog = small.catalog_with(encoder=Averaging, decision=Broken, halting=Gated)
-    return Explorer.load([str(letters_run), str(pairs_run), str(flat)], catalog)
+    return Explorer.load([str(letters_run), str(pairs_run), str(flat_run)], catalog)
 
 
 @pytest.fixture(scope="module")

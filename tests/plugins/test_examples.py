@@ -66,7 +66,7 @@ def test_an_encoder_of_a_package_is_explored_with_hard_inference_and_neighbours(
         (model,) = ask("/api/models")[1]["models"]
         (inspected,) = ask("/api/inspect", query)[1]["sequences"]
         step = len(inspected["compose"]) - 1
-        near = ask("/api/neighbours", {**query, "sequence": 0, "step": step})[1]
+        near = ask(f"/api/neighbours/0/{step}", query)[1]
     assert model["hard"]
     assert [setting["name"] for setting in model["encoder"]["settings"]] == ["temperature"]
     assert {value for row in inspected["compose"] + inspected["exists"] for value in row} == {0.0, 1.0}

@@ -27,10 +27,10 @@ async function send(path, body) {
 
 export const models = () => send("/api/models");
 export const example = (model, number) =>
-  send(`/api/example?model=${encodeURIComponent(model)}&number=${number}`);
+  send(`/api/example/${number}?model=${encodeURIComponent(model)}`);
 export const inspect = (question) => send("/api/inspect", question);
 export const neighbours = (question, sequence, step) =>
-  send("/api/neighbours", { ...question, sequence, step });
+  send(`/api/neighbours/${sequence}/${step}`, question);
 
 /** Calls `work` with the latest of many wishes: after a pause, and never twice at once. */
 export function latest(work, pause = 140) {

@@ -1,13 +1,8 @@
 """Two models side by side in the explorer's page, in a real browser."""
 
-import pytest
-
-from browser import why_not
 from crvnn_core.inference.inspection import inspect
 from crvnn_core.inference.part_exchange import exchange_parts
 from explorer_page import TEXT, TOKENS, settled, told, type_in
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 
 def differing(one, two, frame):
@@ -21,25 +16,6 @@ def differing(one, two, frame):
 
     pairs = [zip(x, y, strict=True) for x, y in zip(row(one), row(two), strict=True)]
     return sum(any(abs(x - y) > 0.05 for x, y in both) for both in zip(*pairs, strict=True))
-
-
-PARTING = """async ([one, two]) => {
-  const { compare } = await import("/static/compare.js");
-  const sequence = ([exists, compose]) => ({ tokens: exists[0].map(String), exists, compose, tree: null });
-  return compare({ sequences: [sequence(one)] }, { sequences: [sequence(two)] }).parting;
-}"""
-
-
-def test_two_recursions_part_at_the_largest_difference_of_the_first_frame_that_differs(page):
-    one = ([[1, 1, 1], [0.1, 1, 1]], [[0.9, 0, 0]])
-    sooner = ([[1, 1, 1], [0.1, 0.9, 0.5]], [[0.9, 0.1, 0.5]])
-    at_the_end = ([[1, 1, 1], [0.1, 0.9, 1]], [[0.9, 0.02, 0]])
-    assert page.evaluate(PARTING, [one, one]) is None
-    assert page.evaluate(PARTING, [one, sooner]) == {
-        "frame": 0, "place": 2, "gap": 0.5, "row": "compose", "index": 0,
-    }  # fmt: skip
-    found = page.evaluate(PARTING, [one, at_the_end])
-    assert (found["frame"], found["place"], found["row"]) == (1, 1, "exists")
 
 
 def test_two_models_side_by_side_show_where_they_part(page, explorer):

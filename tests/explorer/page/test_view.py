@@ -5,27 +5,13 @@ from urllib.parse import quote
 
 import pytest
 
-from browser import opened, why_not
+from browser import opened
 from crvnn_core.display.palette import COLOURS
 from crvnn_core.inference.inspection import inspect, read_gold
-from explorer_page import TEXT, TOKENS, press, settled, told, type_in
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+from explorer_page import TEXT, TOKENS, settled, told, type_in
 
 DESKTOP, PHONE = {"width": 1366, "height": 850}, {"width": 390, "height": 844}
 LONGER = "[SM 5 [MAX 2 9 [MIN 4 7 ] 0 ] 3 ]"
-TELLING = """async (steps) => {
-  const { tellingFrame } = await import("/static/compare.js");
-  return tellingFrame(steps.map(([exists, compose]) => ({ exists, compose })));
-}"""
-
-#: Plays and pauses before a step has passed; where it began.
-PLAY = """() => {
-  document.querySelector("#play").click();
-  const where = document.querySelector("#where").textContent;
-  document.querySelector("#play").click();
-  return where;
-}"""
 
 
 def address_of(address, **view):
@@ -38,22 +24,6 @@ def test_the_page_opens_at_a_step_at_which_the_tree_is_partly_made(page):
     assert page.inner_text("#where").startswith("step ")
     for when in ("made", "now", "later"):
         assert page.locator(f".tree .node.{when}").count() > 0
-
-
-@pytest.mark.parametrize(
-    ("composed", "frame"),
-    [
-        ([6, 2, 1, 1], 1),  # most is composed at first, but before it nothing is made
-        ([1, 1, 4, 2, 1], 2),
-        ([0, 0, 0, 5], 3),
-        ([2], 0),
-        ([], 0),
-    ],
-)
-def test_the_telling_step_is_the_first_by_which_half_of_the_composition_is_done(page, composed, frame):
-    compose = [[1.0] * count + [0.0] * (9 - count) for count in composed]
-    exists = [[1.0] * 9] * (len(composed) + 1)
-    assert page.evaluate(TELLING, [[exists, compose]]) == frame
 
 
 def test_a_link_keeps_its_step_and_without_one_opens_at_the_telling_step(page, address, explorer):
@@ -70,34 +40,21 @@ def test_a_link_keeps_its_step_and_without_one_opens_at_the_telling_step(page, a
         assert page.inner_text("#where") == where
 
 
-def test_playing_begins_at_the_first_step_where_nobody_has_chosen_one(page):
-    type_in(page, TEXT)
-    assert page.evaluate(PLAY).startswith("step 1 ")
-    press(page, "ArrowRight")
-    assert page.evaluate(PLAY).startswith("step 2 ")
-
-
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_player_is_docked_and_covers_nothing(address, browser, size):
     with opened(address, browser=browser, **size) as page:
         page.wait_for_selector("#pane-A .verdict")
-        type_in(page, LONGER)
-        view, player = page.locator("#view").bounding_box(), page.locator("#player").bounding_box()
+        type_in(page, TEXT)
+        view, player, steps = (page.locator(each).bounding_box() for each in ("#view", "#player", ".steps"))
         assert view["y"] + view["height"] == pytest.approx(player["y"], abs=0.5)
         assert player["y"] + player["height"] == pytest.approx(size["height"], abs=0.5)
         assert (player["x"], player["width"]) == (0, size["width"])
+        if size is DESKTOP:  # tree and steps are in sight at once
+            assert steps["y"] + steps["height"] <= player["y"]
         last = page.locator(".legend summary")
         last.scroll_into_view_if_needed()
         box = last.bounding_box()
         assert box["y"] + box["height"] <= player["y"]
-
-
-def test_tree_and_steps_are_in_sight_at_once_on_a_laptop(address, browser):
-    with opened(address, browser=browser, **DESKTOP) as page:
-        page.wait_for_selector("#pane-A .verdict")
-        type_in(page, TEXT)
-        steps = page.locator(".steps").bounding_box()
-        assert steps["y"] + steps["height"] <= page.locator("#player").bounding_box()["y"]
 
 
 def test_on_a_phone_two_variants_are_tabs(address, browser):
@@ -116,6 +73,8 @@ def test_on_a_phone_two_variants_are_tabs(address, browser):
         # as wide as the other, though it was hidden when its answer came
         assert page.get_attribute("#pane-B .tree", "width") == width
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        page.locator("#pane-B .spot").nth(2).tap()
+        told(page, "9: left of it", "#pane-B .told")
         page.locator("#tab-B").press("ArrowLeft")
         assert page.locator("#pane-A").is_visible()
         assert page.evaluate("document.activeElement.id") == "tab-A"
@@ -125,20 +84,19 @@ def test_on_a_phone_two_variants_are_tabs(address, browser):
         assert page.locator("#tabs").is_hidden()
 
 
-def test_a_typed_expression_is_said_to_be_correct_or_wrong(page, explorer):
+def test_a_prediction_is_said_to_be_correct_or_wrong_where_the_task_can_tell(page, letters_run):
     type_in(page, TEXT)
     assert "predicted 9" in " ".join(page.inner_text(".verdict").split())
     assert "✓ correct" in page.inner_text(".verdict")
-    page.route("**/api/inspect", lambda route: route.fulfill(json=mislabelled(route.fetch().json())))
+
+    def mislabel(route):
+        answer = route.fetch().json()
+        route.fulfill(json={**answer, "gold": {**answer["gold"], "label": "3"}})
+
+    page.route("**/api/inspect", mislabel)
     type_in(page, "[MAX 2 8 ]")
     assert "✗ wrong, true label 3" in page.inner_text(".verdict")
-
-
-def mislabelled(answer):
-    return {**answer, "gold": {**answer["gold"], "label": "3"}}
-
-
-def test_of_a_task_that_cannot_tell_nothing_is_said(page, letters_run):
+    page.unroute("**/api/inspect")
     page.select_option("#run-A", str(letters_run))
     type_in(page, "a b c")
     assert "correct" not in page.inner_text(".verdict")
@@ -167,14 +125,14 @@ def test_the_gold_tree_is_drawn_where_the_tree_is_another(page, address, explore
     assert page.locator(".tree .gold").count() == 0
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_page_has_the_colours_of_the_palette(address, browser, dark):
-    with opened(address, browser=browser, dark=dark) as page:
-        page.wait_for_selector("#pane-A .verdict")
-        type_in(page, TEXT)
-        page.click("#compare")
-        settled(page, TOKENS, "B")
+def test_the_page_has_the_colours_of_the_palette(page):
+    type_in(page, TEXT)
+    page.click("#compare")
+    settled(page, TOKENS, "B")
+    for dark in (False, True):
+        page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
         for place, name, what in [
+            ("body", "ground", "backgroundColor"),
             ("#pane-A .row.e", "e", "fill"),
             ("#pane-A .rest", "e", "fill"),
             ("#pane-A .going", "c", "fill"),

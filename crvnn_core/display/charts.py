@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
 
 from attrs import field, frozen
 from markupsafe import Markup
@@ -20,10 +19,9 @@ from crvnn_core.display.pages import KIT, render
 
 Points = Sequence[tuple[float, float]]
 
-WIDTH, HEIGHT = 460, 270
-#: The height that slanted tick labels need in addition.
-SLANTED_HEIGHT = 32
-_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 14, 12, 44
+_WIDTH, _HEIGHT = 460, 270
+_SLANTED_HEIGHT = 32  # that slanted tick labels need in addition
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 446, 12, 226  # the pixels at which the axes of a plot begin and end
 _LETTER = 7.2  # approximate width of one, in pixels
 _FAINT = 0.005  # a cell below this is not drawn
 _DARK = 0.55  # a cell above this gets light text
@@ -70,10 +68,7 @@ class Axis:
 
     @classmethod
     def of_names(cls, label: str, names: Sequence[str]) -> Axis:
-        """An axis with a place for each name, the first at 0; at a slant if they are too long to stand side by side.
-
-        Slanted names need the place of a label: leave it empty where they can occur, unless the chart is made higher.
-        """
+        """An axis with a place for each name, the first at 0; at a slant if they are too long to stand side by side."""
         return cls(
             label,
             -0.5,
@@ -117,89 +112,40 @@ class Axis:
 
 
 @frozen
-class Line:
-    """A line through points, in pixels."""
-
-    shape: ClassVar[str] = "line"
-    css: str
-    points: Points
-
-
-@frozen
-class Dot:
-    """A point, in pixels, with a tooltip."""
-
-    shape: ClassVar[str] = "dot"
-    css: str
-    x: float
-    y: float
-    radius: float
-    tooltip: str
-
-
-@frozen
-class Range:
-    """A vertical line from the least value to the greatest, in pixels."""
-
-    shape: ClassVar[str] = "range"
-    css: str
-    x: float
-    low: float
-    high: float
-
-
-Mark = Line | Dot | Range
-
-
-@frozen
 class Plot:
     """Two axes, and what is drawn between them.
 
-    ``line``, ``dot`` and ``range`` make marks from values; ``draw`` makes the SVG. The argument ``css`` names the
+    ``line``, ``dot`` and ``range`` draw marks from values; ``draw`` makes the SVG. The argument ``css`` names the
     classes of ``templates/page.css`` that a mark has.
     """
 
     x_axis: Axis
     y_axis: Axis
-    width: int = WIDTH
-    height: int = HEIGHT
-
-    @property
-    def left(self) -> int:
-        """The pixel where the horizontal axis begins."""
-        return _LEFT
-
-    @property
-    def right(self) -> int:
-        """The pixel where the horizontal axis ends."""
-        return self.width - _RIGHT
-
-    @property
-    def bottom(self) -> int:
-        """The pixel of the horizontal axis; its labels are below."""
-        return self.height - _BOTTOM - (SLANTED_HEIGHT if self.x_axis.slanted else 0)
 
     def x(self, value: float) -> float:
         """The pixel of a value of the horizontal axis."""
-        return _LEFT + self.x_axis.fraction(value) * (self.width - _LEFT - _RIGHT)
+        return _LEFT + self.x_axis.fraction(value) * (_RIGHT - _LEFT)
 
     def y(self, value: float) -> float:
         """The pixel of a value of the vertical axis."""
-        return self.bottom - self.y_axis.fraction(value) * (self.bottom - _TOP)
+        return _BOTTOM - self.y_axis.fraction(value) * (_BOTTOM - _TOP)
 
-    def line(self, points: Points, css: str) -> Line:
+    def line(self, points: Points, css: str) -> Markup:
         """A line through points."""
-        return Line(css, [(self.x(x), self.y(y)) for x, y in points])
+        pixels = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
+        return Markup('<polyline class="{}" points="{}"/>').format(css, pixels)
 
-    def dot(self, point: tuple[float, float], css: str, tooltip: str, radius: float = 3.6) -> Dot:
+    def dot(self, point: tuple[float, float], css: str, tooltip: str, radius: float = 3.6) -> Markup:
         """A point with a tooltip."""
-        return Dot(css, self.x(point[0]), self.y(point[1]), radius, tooltip)
+        circle = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"><title>{}</title></circle>')
+        return circle.format(css, self.x(point[0]), self.y(point[1]), radius, tooltip)
 
-    def range(self, x: float, low: float, high: float, css: str) -> Range:
+    def range(self, x: float, low: float, high: float, css: str) -> Markup:
         """A vertical line between two values."""
-        return Range(css, self.x(x), self.y(low), self.y(high))
+        line = Markup('<line class="{0}" x1="{1:.1f}" y1="{2:.1f}" x2="{1:.1f}" y2="{3:.1f}"/>')
+        return line.format(css, self.x(x), self.y(low), self.y(high))
 
-    def draw(self, title: str, description: str, marks: Sequence[Mark]) -> Markup:
+    def draw(self, title: str, description: str, marks: Sequence[Markup]) -> Markup:
         """The plot as SVG.
 
         :param title: its name for those who cannot see it, followed by the description.
@@ -210,41 +156,14 @@ class Plot:
             title=title,
             description=description,
             css="chart",
-            width=self.width,
-            height=self.height,
+            width=_WIDTH,
+            height=_HEIGHT + (_SLANTED_HEIGHT if self.x_axis.slanted else 0),
             plot=self,
+            left=_LEFT,
+            right=_RIGHT,
+            bottom=_BOTTOM,
             marks=marks,
         )
-
-
-@frozen
-class _Cell:
-    """A cell, with its upper left corner in pixels."""
-
-    x: float
-    y: float
-    value: float
-    text: str
-    framed: bool
-    tooltip: str
-
-    @property
-    def dark(self) -> bool:
-        return self.value > _DARK
-
-
-@frozen
-class _Layout:
-    """Sizes in pixels."""
-
-    cell_width: float
-    cell_height: float
-    #: The space above and to the left of the cells, for the names of columns and rows.
-    top: float
-    left: float
-    slanted: bool
-    width: float
-    height: float
 
 
 @frozen
@@ -271,42 +190,42 @@ class Matrix:
         :param css: the class of ``page.css`` that gives the cells their colour.
         :param cell: width and height of a cell in pixels.
         """
-        layout = self._layout(*cell)
+        wide, high = cell
+        rows, columns = ([_shortened(name) for name in names] for names in (self.rows, self.columns))
+        slanted = max(map(len, self.columns), default=0) * _LETTER + 4 > wide
+        top = max(map(len, columns), default=1) * _LETTER * 0.78 + 12 if slanted else 20.0
+        top += 16 if self.x_label else 0
+        left = max(48.0, max(map(len, rows)) * _LETTER + 12) + (16 if self.y_label else 0)
+        margin = top * 0.75 if slanted else 4.0  # on the right, for the last slanted name
         return render(
             KIT,
             "charts/matrix.svg",
             title=title,
             description=description,
             css="chart matrix",
-            width=layout.width,
-            height=layout.height,
-            layout=layout,
+            width=round(left + wide * len(columns) + margin, 1),
+            height=round(top + high * len(rows) + 6, 1),
             matrix=self,
             colour=css,
-            rows=[_shortened(name) for name in self.rows],
-            columns=[_shortened(name) for name in self.columns],
-            row_step=max(1, round(13 / layout.cell_height)),  # so that the names of rows do not touch
-            cells=self._cells(layout),
+            rows=rows,
+            columns=columns,
+            row_step=max(1, round(13 / high)),  # so that the names of rows do not touch
+            cells=self._cells(),
+            dark=_DARK,
+            wide=wide,
+            high=high,
+            top=top,
+            left=left,
+            slanted=slanted,
         )
 
-    def _layout(self, wide: float, high: float) -> _Layout:
-        letters = max((len(_shortened(name)) for name in self.columns), default=1)
-        slanted = max(map(len, self.columns), default=0) * _LETTER + 4 > wide
-        top = letters * _LETTER * 0.78 + 12 if slanted else 20.0
-        top += 16 if self.x_label else 0
-        left = max(48.0, max(len(_shortened(name)) for name in self.rows) * _LETTER + 12)
-        left += 16 if self.y_label else 0
-        margin = top * 0.75 if slanted else 4.0  # on the right, for the last slanted name
-        width, height = left + wide * len(self.columns) + margin, top + high * len(self.rows) + 6
-        return _Layout(wide, high, top, left, slanted, round(width, 1), round(height, 1))
-
-    def _cells(self, layout: _Layout) -> Iterator[_Cell]:
+    def _cells(self) -> Iterator[tuple[int, int, float, str, bool, str]]:
+        """Row, column, value, text, whether there is a frame, and tooltip of the cells that can be seen."""
         for i, row in enumerate(self.values):
             for j, value in enumerate(row):
                 text, framed = self.text(i, j), (i, j) in self.framed
                 if value >= _FAINT or text or framed:
-                    x, y = layout.left + j * layout.cell_width, layout.top + i * layout.cell_height
-                    yield _Cell(x, y, value, text, framed, self.tooltip(i, j))
+                    yield i, j, value, text, framed, self.tooltip(i, j)
 
 
 def _shortened(name: str, most: int = 16) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from crvnn_core.display.charts import Axis, Mark, Matrix, Plot
+from crvnn_core.display.charts import Axis, Matrix, Plot
 from crvnn_core.display.pages import page
 from crvnn_experiments.findings import Findings, Row, as_text
 from crvnn_experiments.results import Results
@@ -41,7 +41,7 @@ def _column_chart(results: Results, column: str) -> Markup | None:
     numbers += [cell.published.mean for cell, _ in both if cell.published]
     names = Axis.of_names("", [title for _, title in both])
     plot = Plot(names, Axis.fit("Minutes" if results.minutes else "Accuracy, %", numbers))
-    marks: list[Mark] = []
+    marks: list[Markup] = []
     for place, (cell, title) in enumerate(both):
         if cell.published:
             mean = cell.published.mean
@@ -91,7 +91,7 @@ def _history(findings: Findings) -> Markup:
     steps = [(points[0][0], best[0])]
     for (x, _), (before, now) in zip(points[1:], itertools.pairwise(best), strict=True):
         steps += [(x, before), (x, now)]
-    marks: list[Mark] = [plot.line(steps, "line run-1")]
+    marks: list[Markup] = [plot.line(steps, "line run-1")]
     for point, row in zip(points, rows, strict=True):
         marks.append(plot.dot(point, "mean run-0", _tooltip(row, findings)))
     return plot.draw("Trials", "The value of each trial, and the best so far as a line.", marks)
@@ -111,7 +111,7 @@ def _setting_plot(dimension: Dimension, findings: Findings) -> Markup:
     rows = [row for row in findings.complete if dimension.name in row.params]
     values = [_scaled(row, findings) for row in rows]
     vertical = _axis(findings, values)
-    marks: list[Mark] = []
+    marks: list[Markup] = []
     if isinstance(dimension, Range):
         places = [float(row.params[dimension.name]) for row in rows]
         plot = Plot(Axis.fit(dimension.name, places, log=dimension.log), vertical)

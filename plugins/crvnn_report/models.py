@@ -10,7 +10,7 @@ from attrs import field, frozen
 from crvnn_core.errors import CrvnnError, InputError, SpecError, UnknownNameError
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.inference.inspection import Inspection, inspect, read_gold
-from crvnn_core.inference.predictions import Text, pair_texts
+from crvnn_core.inference.predictions import Text, as_typed, pair_texts
 from crvnn_core.inference.trained import Trained, load
 from crvnn_core.interfaces import Example
 from crvnn_core.runs.records import Record, Variant
@@ -81,9 +81,9 @@ def check_classes(models: Sequence[VariantModel]) -> None:
     for name, classes in loaded:
         first, expected = loaded[0]
         if classes != expected:
+            one, other = (", ".join(each[:6]) + " ..." * (len(each) > 6) for each in (expected, classes))
             raise InputError(
-                f"the classes of {first} are {_listed(expected)}, those of {name} {_listed(classes)}: they were "
-                "trained on different data"
+                f"the classes of {first} are {one}, those of {name} {other}: they were trained on different data"
             )
 
 
@@ -107,10 +107,6 @@ def predict(
             found[i] = Prediction(length, steps[row], classes[examples[i].label], classes[labels[row]])
         done(len(group))
     return tuple(found[i] for i in range(len(examples)))
-
-
-def _listed(classes: Sequence[str], most: int = 6) -> str:
-    return ", ".join(classes[:most]) + (" ..." if len(classes) > most else "")
 
 
 @frozen
@@ -150,7 +146,7 @@ def choose_examples(
         index
         for index, example in enumerate(examples)
         if all(2 < len(sequence) <= _EXAMPLE_TOKENS for sequence in example.sequences)
-        and example_text(trained, example) is not None
+        and as_typed(example, trained.task) is not None
     ]
     short.sort(key=lambda index: example_length(examples[index]))
     predictions = [model.predictions for model in models if model.predictions]
@@ -158,18 +154,6 @@ def choose_examples(
     correct = [index for index in short if all(one[index].correct for one in predictions)]
     half = _spread(wrong, examples, most // 2)
     return _spread(correct, examples, most - len(half)) + half
-
-
-def example_text(trained: Trained, example: Example) -> Text | None:
-    """The text that the task tokenizes into an example; ``None`` if joining its tokens does not give it."""
-    texts = tuple(" ".join(sequence) for sequence in example.sequences)
-    try:
-        again = tuple(tuple(trained.task.tokenize(text)) for text in texts)
-    except InputError:
-        return None
-    if again != example.sequences:
-        return None
-    return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
 
 
 def _spread(indices: Sequence[int], examples: Sequence[Example], most: int) -> list[int]:

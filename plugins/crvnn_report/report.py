@@ -10,9 +10,9 @@ from attrs import evolve, frozen
 from crvnn_core.errors import CrvnnError
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.runs import read_runs
+from crvnn_core.inference.predictions import as_typed
 from crvnn_core.inference.trained import Trained
 from crvnn_core.runs.records import Variant, check_one_task, variants
-from crvnn_report.curves import Curve, read_curves
 from crvnn_report.models import (
     Input,
     Sample,
@@ -22,7 +22,6 @@ from crvnn_report.models import (
     check_texts,
     choose_examples,
     draw_sample,
-    example_text,
     inspect_input,
     load_model,
     predict,
@@ -38,8 +37,6 @@ class Report:
 
     task: str
     variants: tuple[Variant, ...]
-    #: By run, then by metric.
-    curves: dict[str, dict[str, Curve]]
     #: One for each variant.
     models: tuple[VariantModel, ...]
     #: The examples that every model has predicted.
@@ -111,7 +108,6 @@ def collect_report(
     return Report(
         task=records[0].task,
         variants=tuple(found),
-        curves={record.name: read_curves(record) for record in records},
         models=tuple(models),
         sample=sample,
         texts=tuple(inspected),
@@ -133,10 +129,6 @@ def _predicted(
 
 
 def _shown_examples(models: Sequence[VariantModel], first: Trained, sample: Sample, most: int) -> list[Input]:
-    shown = []
-    for index in choose_examples(first, sample.examples, models, most):
-        example = sample.examples[index]
-        text = example_text(first, example)
-        if text is not None:
-            shown.append(inspect_input(text, first.task.classes[example.label], models))
-    return shown
+    chosen = [sample.examples[index] for index in choose_examples(first, sample.examples, models, most)]
+    texts = [(as_typed(example, first.task), first.task.classes[example.label]) for example in chosen]
+    return [inspect_input(text, label, models) for text, label in texts if text is not None]

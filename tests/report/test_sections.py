@@ -38,7 +38,7 @@ def test_curves_groups_and_depth_are_drawn_for_both(both):
 
 def test_every_template_is_that_of_a_section():
     templates = {path.name for path in files("crvnn_report").joinpath("templates/sections").iterdir()}
-    assert templates == {"section.html.jinja", *(f"{section.name}.html.jinja" for section in SECTIONS)}
+    assert templates == {"section.html.jinja", *(f"{section.__name__}.html.jinja" for section in SECTIONS)}
 
 
 def test_confusion_counts_predicted_labels_by_gold_label():

@@ -9,13 +9,13 @@ from typing import Any
 from attrs import frozen
 from markupsafe import Markup
 
-from crvnn_core.display.charts import HEIGHT, SLANTED_HEIGHT, Axis, Mark, Plot
+from crvnn_core.display.charts import Axis, Plot
 from crvnn_core.display.palette import run_class
 from crvnn_core.runs import records
 from crvnn_core.runs.records import Variant
 from crvnn_report.models import VariantModel
 from crvnn_report.report import Report
-from crvnn_report.sections.overview import mean_and_deviation
+from crvnn_report.sections.runs import mean_and_deviation
 
 #: Examples below which a group's dot is hollow: sampling error alone is ten points and more.
 FEW = 30
@@ -134,8 +134,8 @@ def _chart(x_label: str, names: Sequence[str], series: Sequence[_Series], label:
         y_axis = Axis(label, -2.0, 103.0, fixed_ticks=range(0, 101, 20))
     else:
         y_axis = Axis.fit(label, every, zero=True)
-    plot = Plot(x_axis, y_axis, height=HEIGHT + (SLANTED_HEIGHT if x_axis.slanted else 0))
-    marks: list[Mark] = []
+    plot = Plot(x_axis, y_axis)
+    marks: list[Markup] = []
     descriptions = []
     for colour, one in enumerate(series):
         offset = _OFFSET * (colour - (len(series) - 1) / 2) if len(series) < 8 else 0.0
@@ -149,7 +149,7 @@ def _chart(x_label: str, names: Sequence[str], series: Sequence[_Series], label:
     return plot.draw(f"{label} by {x_label}", "; ".join(descriptions), marks)
 
 
-def _group_marks(plot: Plot, series: _Series, place: int, x: float, name: str, colour: int) -> list[Mark]:
+def _group_marks(plot: Plot, series: _Series, place: int, x: float, name: str, colour: int) -> list[Markup]:
     values, count = series.values[place], series.counts[place]
     mean, low, high = statistics.fmean(values), min(values), max(values)
     tooltip = f"{series.variant}, {name}: {mean:.1f}, {count:,} example{'s' * (count != 1)}"

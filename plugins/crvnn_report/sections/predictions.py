@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from crvnn_core.display.charts import Axis, Mark, Matrix, Plot
+from crvnn_core.display.charts import Axis, Matrix, Plot
 from crvnn_core.display.palette import run_class
 from crvnn_core.runs.comparison import percent
 from crvnn_report.models import Prediction, VariantModel
@@ -59,7 +59,7 @@ def depth_charts(models: Sequence[VariantModel]) -> dict[int, Markup]:
 
 
 def _depth_chart(plot: Plot, index: int, name: str, counts: Counter[tuple[float, float]]) -> Markup:
-    marks: list[Mark] = [
+    marks: list[Markup] = [
         *_guide(plot, "chain", lambda n: n - 1),
         *_guide(plot, "balanced", math.log2),
     ]
@@ -73,7 +73,7 @@ def _depth_chart(plot: Plot, index: int, name: str, counts: Counter[tuple[float,
     return plot.draw(f"Depth of the recursion against length: {name}", description, marks)
 
 
-def _guide(plot: Plot, css: str, steps: Callable[[float], float]) -> list[Mark]:
+def _guide(plot: Plot, css: str, steps: Callable[[float], float]) -> list[Markup]:
     """The steps of a tree of a known shape by length, within the axes."""
     low, high = max(plot.x_axis.low, 2.0), plot.x_axis.high
     lengths = [low * (high / low) ** (i / 120) for i in range(121)]

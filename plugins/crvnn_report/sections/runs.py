@@ -1,12 +1,15 @@
-"""Overview: a card with the accuracy of each variant, and a table of all splits."""
+"""The runs themselves: results of every split, settings that differ, and all settings and versions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from crvnn_core.runs.comparison import Spread, percent
-from crvnn_core.runs.records import Variant, groups
+from crvnn_core.runs.records import Variant, groups, with_stages_in_brief
+from crvnn_core.runs.records import differences as differing_settings
 from crvnn_report.report import Report
+
+_VERSION = "versions."  # the prefix of a package's version in ``Record.configuration``
 
 
 def overview(report: Report) -> dict[str, Any]:
@@ -61,3 +64,37 @@ def _facts(variant: Variant) -> list[str]:
     facts += [f"{cell} cell"] if cell else []
     facts += [f"best at step {first.best_step:,}"] if first.best_step and variant.seeds == 1 else []
     return facts
+
+
+def differences(report: Report) -> dict[str, Any] | None:
+    """Settings that differ, and settings that only some variants have; nothing if there are neither."""
+    found = with_stages_in_brief(
+        differing_settings([variant.runs[0].configuration for variant in report.variants])
+    )
+    if not found:
+        return None
+    return {
+        "common": [(key, values, False) for key, values in found.items() if None not in values],
+        "partial": [(key, values, False) for key, values in found.items() if None in values],
+    }
+
+
+def spec(report: Report) -> dict[str, Any]:
+    """Rows of (key, values by variant, whether they differ) for settings and versions; names and seeds of runs."""
+    configurations = [variant.runs[0].configuration for variant in report.variants]
+    different = differing_settings(configurations)
+    keys = dict.fromkeys(key for one in configurations for key in one)
+    rows = [(key, [one.get(key) for one in configurations], key in different) for key in keys]
+    return {
+        "settings": [row for row in rows if not row[0].startswith(_VERSION)],
+        "versions": [
+            (key.removeprefix(_VERSION), values, differ)
+            for key, values, differ in rows
+            if key.startswith(_VERSION)
+        ],
+        "runs": [
+            (colour, run.name, run.seed, run.best_step)
+            for colour, variant in enumerate(report.variants)
+            for run in variant.runs
+        ],
+    }

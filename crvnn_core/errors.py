@@ -63,7 +63,7 @@ class MissingPluginError(CrvnnError):
 
 
 class UnknownNameError(CrvnnError):
-    """Something was asked for by a name that nothing has."""
+    """Nothing has the given name."""
 
 
 @frozen

@@ -103,7 +103,7 @@ _GIVEN = "crvnn.arguments"  # key of the arguments of the command line
 
 @contextlib.contextmanager
 def _telling_errors(ctx: click.Context | None = None) -> Iterator[None]:
-    """Within this context errors, warnings, Ctrl-C and SIGTERM are told in a message; what is a bug is raised.
+    """Within this context errors, warnings, Ctrl-C and SIGTERM become one message; what is a bug is raised.
 
     Commands with more to say about signals handle them themselves. A SIGTERM that is handled or ignored already stays
     so.

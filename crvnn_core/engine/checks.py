@@ -71,7 +71,7 @@ def checked_lengths(
 
 
 def as_mask(mask: Tensor) -> Tensor:
-    """An integer mask, of ones at tokens and zeros at padding, as one of truth values; any other as it is."""
+    """An integer mask, of ones at tokens and zeros at padding, as a boolean one; any other as it is."""
     mask = torch.as_tensor(mask)  # of a list or an array
     if mask.dtype == torch.bool or mask.is_floating_point():
         return mask

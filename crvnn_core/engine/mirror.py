@@ -1,6 +1,6 @@
 """The mirror image of a recursion: it reads a sequence from its last token, and a parent takes its left child's place.
 
-A trace and levels are told of the gap between two tokens, at the token to its left. So they mean the same trees in
+A trace and levels describe the gap between two tokens, at the token to its left. So they mean the same trees in
 either direction, and all that reads them is spared the question.
 """
 

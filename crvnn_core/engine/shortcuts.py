@@ -67,7 +67,7 @@ class ActiveSequences:
     def update(self, state: State, h: Tensor, left_c: Tensor, exists: Tensor) -> Tensor:
         """The nodes after a step, as ``Recursion.update`` makes them, with the cell run only where it matters.
 
-        ``exists`` is e after the step. A halting that needs no vectors is asked here, before the nodes are made: when
+        ``exists`` is e after the step. A halting that needs no vectors is called here, before the nodes are made: when
         all sequences are done, only the nodes of last tokens are needed.
         """
         step, self._recorded = state.step + 1, True

@@ -1,1 +1,1 @@
-"""Models: built, loaded, asked, inspected and changed."""
+"""Models: building, loading, prediction, inspection and part exchange."""

@@ -98,7 +98,7 @@ class Encoder(Part):
         """Compose along one random tree for each sequence, without gradients; ``levels`` of the result are the trees.
 
         :param noise: by which Gumbel noise on the scores is multiplied; with 0 the tree is not random.
-        :param cohesion: whole numbers [B, n], of each token with its right neighbour, which limit the trees: no two
+        :param cohesion: integers [B, n], of each token with its right neighbour, which limit the trees: no two
             nodes join while one of them has a higher cohesion with its neighbour on the other side. Tokens between
             which it is higher than at both ends become a constituent.
         """

@@ -177,7 +177,7 @@ class StatefulHalting(Halting):
     """A halting with a state of its own for each sequence, which the engine carries from step to step.
 
     The state [B, ...] is a tensor of any shape and type behind its first dimension. Its rows leave the batch with their
-    sequences. Nothing is kept in the module: a step may be asked about twice, and batches may alternate.
+    sequences. Nothing is kept in the module: it may be called twice for a step, and batches may alternate.
     """
 
     if TYPE_CHECKING:

@@ -45,10 +45,10 @@ class InputRow:
 
 
 class Task(ABC):
-    """Where examples come from, and what is asked about them.
+    """A source of examples, and what else is known about them.
 
     A task is built without looking at its data: a trained model is used where its training data is not. What
-    ``vocabulary`` and ``classes`` need from the data is read when they are first asked for, and a saved model sets
+    ``vocabulary`` and ``classes`` need from the data is read when they are first used, and a saved model sets
     both to what it was trained with.
     """
 
@@ -116,7 +116,7 @@ class Task(ABC):
         """The right tree of each sequence, over all of its tokens; ``None`` where nobody has said.
 
         Found trees are scored against them, the objective ``gold-trees`` supervises decisions on them, and an encoder
-        with ``needs_trees`` composes along them. It is asked about users' texts as well, whose label means nothing.
+        with ``needs_trees`` composes along them. It is called for users' texts as well, whose label means nothing.
         """
         return (None,) * len(example.sequences)
 
@@ -149,7 +149,7 @@ class Task(ABC):
 class Embedding(ABC):
     """Where the vectors of tokens begin: at random, or in somebody's file.
 
-    It is asked once, when a model is made; a saved model has its vectors among its weights.
+    It is called once, when a model is built; a saved model has its vectors among its weights.
     """
 
     #: Whether training changes the vectors. The one for unknown tokens is always trained.
@@ -189,7 +189,7 @@ class Objective(ABC):
 
 
 class Observer:
-    """Is told what happens during training; override what you need.
+    """Callbacks of training; override what you need.
 
     Each mapping may get more keys in later versions.
     """

@@ -83,7 +83,7 @@ class Vocabulary:
                 raise InputError(f"sequence {row} is empty: there is nothing to encode")
             if isinstance(sequence, str):
                 raise InputError(
-                    f"sequence {row} is a text, not tokens; task.tokenize({sequence!r}) makes tokens of it"
+                    f"sequence {row} is a string, not tokens; task.tokenize({sequence!r}) makes tokens of it"
                 )
         if not sequences:
             raise InputError("there are no sequences to encode")

@@ -100,7 +100,7 @@ def _fault(task: Task, example: Example) -> str:
     if any(len(sequence) == 0 for sequence in example.sequences):
         return "has an empty sequence"
     if any(isinstance(sequence, str) for sequence in example.sequences):
-        return "has a text for a sequence; give a tuple of tokens"
+        return "has a string for a sequence; give a tuple of tokens"
     try:
         known = 0 <= operator.index(example.label) < len(task.classes)
     except TypeError:

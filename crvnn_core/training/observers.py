@@ -77,7 +77,7 @@ def _call(observer: Observer, event: str, *facts: Any) -> None:
 
 
 def starting_facts(assembly: Assembly, position: Position, directory: Path | None) -> dict[str, Any]:
-    """What ``started`` is told about a run that begins or resumes at ``position``."""
+    """The facts for ``started`` about a run that begins or resumes at ``position``."""
     stage = assembly.each_stage[position.stage]
     return {
         "parameters": sum(parameter.numel() for parameter in stage.model.parameters()),

@@ -138,7 +138,7 @@ def at_random(tokens: Sequence[str], seed: str | int = 0) -> Tree:
 
 
 def splitting(tokens: Sequence[str], where: Callable[[int, int], int]) -> Tree:
-    """The tree whose every span (start, end) of two tokens or more splits where it is told to."""
+    """The tree whose every span (start, end) of two tokens or more splits at the given positions."""
     nodes = []
     waiting = [(0, len(tokens))]
     while waiting:

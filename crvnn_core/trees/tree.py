@@ -117,7 +117,7 @@ class Tree:
 
     @classmethod
     def read(cls, text: str, form: str) -> Tree:
-        """The tree in a text in one of the ``READABLE`` formats of ``crvnn_core.trees``, such as ``brackets``."""
+        """The tree of a string in one of the ``READABLE`` formats of ``crvnn_core.trees``, such as ``brackets``."""
         return reader(form)(text)
 
     def to(self, form: str, *, unknown: Collection[int] = ()) -> str:

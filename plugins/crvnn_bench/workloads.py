@@ -47,7 +47,7 @@ def samples_of(
     rows = [Example((made,), evaluate(made)) for made in islice(expressions(recipe, f"bench {seed}"), count)]
     if len(rows) < count:
         raise InputError(
-            f"lengths '{lengths}': there are only {len(rows)} such expressions, {count} are asked for"
+            f"lengths '{lengths}': there are only {len(rows)} such expressions, {count} were requested"
         )
     if similar:
         rows.sort(key=example_length)

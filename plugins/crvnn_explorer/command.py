@@ -65,7 +65,7 @@ def explore(
         raise CrvnnError(
             f"the explorer needs the package '{error.name}': pip install 'crvnn[explore]' installs it"
         ) from None
-    with listening(host, port) as sock:  # first: a port in use is soon told
+    with listening(host, port) as sock:  # first: a port in use is reported early
         from crvnn_explorer.models import Explorer
 
         explorer = Explorer.load(dict.fromkeys(runs), session.catalog)

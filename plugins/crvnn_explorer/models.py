@@ -26,7 +26,7 @@ from crvnn_explorer.request import Query
 MOST_TOKENS = 200
 #: Steps of a recursion at most; without extra steps no text needs more than its tokens.
 MOST_STEPS = 2 * MOST_TOKENS
-#: The largest whole number of a setting, such as a window or a beam: time and memory grow with them.
+#: The largest integer of a setting, such as a window or a beam: time and memory grow with them.
 MOST_WHOLE = MOST_STEPS
 _SAMPLE, _SHORT = 300, 24  # examples that are read to find some to show, and their tokens at most
 _LONG_ENOUGH = 7  # tokens: shorter examples are shown last, since they have little structure
@@ -176,9 +176,7 @@ def _expect_bounded(trained: Trained, query: Query, longest: int) -> None:
         )
     for slot, key, value in query.settings:
         if isinstance(value, int) and abs(value) > MOST_WHOLE:
-            raise InputError(
-                f"{slot}.{key}: the explorer takes whole numbers up to {MOST_WHOLE}, not {value:,}"
-            )
+            raise InputError(f"{slot}.{key}: the explorer takes integers up to {MOST_WHOLE}, not {value:,}")
 
 
 def _strong(weights: list[float]) -> list[tuple[int, float]]:

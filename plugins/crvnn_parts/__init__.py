@@ -75,7 +75,7 @@ def crvnn_haltings() -> Iterable[Component]:
     return [
         Component("threshold", f"{here}:Threshold", summary="stop when one token is left above a threshold"),
         Component("fixed-depth", f"{here}:FixedDepth", summary="stop after a number of steps"),
-        Component("never", f"{here}:Never", summary="go on for as many steps as there can be"),
+        Component("never", f"{here}:Never", summary="take as many steps as allowed"),
     ]
 
 

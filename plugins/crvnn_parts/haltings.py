@@ -1,4 +1,4 @@
-"""Haltings: which sequences go on after a step."""
+"""Haltings: which sequences take another step."""
 
 from __future__ import annotations
 

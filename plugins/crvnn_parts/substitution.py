@@ -80,5 +80,5 @@ def _powers(base: int, count: int, device: torch.device) -> Tensor:
 
 
 def _signed(number: int) -> int:
-    """A whole number below 2^64 as torch has it: from 2^63 on, less 2^64."""
+    """An integer below 2^64 as torch has it: from 2^63 on, less 2^64."""
     return number - 2**64 if number >= 2**63 else number

@@ -21,7 +21,7 @@ BAD = {
     "endless steps": ({"settings": {"encoder": {"extra_steps": 10**9}}}, "may be 1,000,000,001 steps"),
     "a huge window": (
         {"parts": {"retriever": "windowed"}, "settings": {"retriever": {"k": 10**9}}},
-        "retriever.k: the explorer takes whole numbers up to 400, not 1,000,000,000",
+        "retriever.k: the explorer takes integers up to 400, not 1,000,000,000",
     ),
     "a setting that training has fixed": (
         {"parts": {"decision": "tempered"}, "settings": {"decision": {"start": 2.0}}},

@@ -108,7 +108,7 @@ GOOD = Example((("a", "b"),), 1)
         ((("a",), 1), "not a crvnn_core.Example"),
         (Example((("a",), ("b",)), 1), "has 2 sequences; the task's arity is 1"),
         (Example(((),), 1), "has an empty sequence"),
-        (Example(("a b",), 1), "has a text for a sequence"),
+        (Example(("a b",), 1), "has a string for a sequence"),
         (Example((("a",),), 7), "has the label 7; labels are 0 to 1"),
         (Example((("a",),), "yes"), "has the label 'yes'"),
     ],
@@ -124,7 +124,7 @@ def test_an_unknown_split_is_named():
 
 
 def test_a_text_is_not_taken_for_its_letters():
-    with pytest.raises(InputError, match="sequence 0 is a text, not tokens"):
+    with pytest.raises(InputError, match="sequence 0 is a string, not tokens"):
         Vocabulary(["a"]).encode(["a b"])
 
 

@@ -12,7 +12,7 @@ from crvnn_core.testing.generic import Modules, Sequences
 
 
 class Cells(Modules):
-    """Cells, each asked for leaves and for parents of parents, as heads see them."""
+    """Cells, called for read-outs of leaves and of parents of parents."""
 
     slot = "cell"
     leaves = ("vectors", "others")

@@ -15,7 +15,7 @@ from crvnn_core.testing.generic import Modules, Sequences, sequences
 
 
 class Decisions(Modules):
-    """Decisions, each asked for the c of a batch."""
+    """Decisions, called for the c of a batch."""
 
     slot = "decision"
     without = ("has_gradients_of_its_present_weights",)

@@ -14,7 +14,7 @@ from crvnn_core.testing.parts import PlainDecision, plain_parts
 
 
 class Haltings(Modules):
-    """Haltings, each asked which sequences go on."""
+    """Haltings, called for the active sequences of a batch."""
 
     slot = "halting"
     without = ("ignores_padding", "learns", "has_gradients_of_its_present_weights")

@@ -14,7 +14,7 @@ from crvnn_core.testing.oracles import nearest_left, nearest_right
 
 
 class Retrievers(Modules):
-    """Retrievers, each asked for the neighbours of the positions of a batch."""
+    """Retrievers, called for the neighbours of the positions of a batch."""
 
     slot = "retriever"
     without = ("has_gradients_of_its_present_weights",)

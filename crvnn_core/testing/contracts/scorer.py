@@ -11,7 +11,7 @@ from crvnn_core.testing.generic import Modules, Sequences, sequences
 
 
 class Scorers(Modules):
-    """Scorers, each asked for the scores of a batch."""
+    """Scorers, called for the scores of a batch."""
 
     slot = "scorer"
     leaves = ("vectors", "left_c")

@@ -58,7 +58,7 @@ def writer(name: str) -> Callable[[Tree, Collection[int]], str]:
 
 
 def reader(name: str) -> Callable[[str], Tree]:
-    """The function that reads a tree from a text in a format."""
+    """The function that reads a tree from a string in a format."""
     return _module(name, READABLE, "read from").read  # type: ignore[no-any-return]
 
 

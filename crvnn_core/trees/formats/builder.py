@@ -7,7 +7,7 @@ from crvnn_core.trees.tree import Node, Tree
 
 
 class Builder:
-    """Is told of brackets and tokens from left to right, and gives the tree.
+    """Builds a tree from brackets and tokens, given from left to right.
 
     :param text: what is read, for messages.
     :param unary: whether brackets around a single tree are allowed and mean nothing.

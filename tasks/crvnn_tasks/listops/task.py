@@ -32,7 +32,7 @@ __all__ = ["DIGITS", "OPERATORS", "ListOps", "evaluate", "split_of"]
 _TRAIN = ("train_d20s.tsv", "train_d20s.tsv.gz")
 _RANGES = (10, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # the last length of each bucket
 
-#: A whole number of at least 2.
+#: An integer of at least 2.
 _TwoOrMore = Annotated[int, Range(ge=2)]
 
 

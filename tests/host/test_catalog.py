@@ -35,27 +35,47 @@ def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(
         read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
 
 
+def catalog_of(*plugins):
+    return read_catalog(create_plugin_manager(*plugins, entry_points=False))
+
+
+SMALL, DEFAULT = Component("small", dict, default=True), Component("tiny", dict, default=True)
+
+
 @pytest.mark.parametrize(
-    ("hook", "record", "what"),
+    ("hook", "first", "second", "what"),
     [
-        ("crvnn_cells", CELL, "a cell called 'tiny'"),
-        ("crvnn_commands", click.Command("tiny"), "a command called 'tiny'"),
+        ("crvnn_cells", CELL, CELL, "a cell called 'tiny': 'two' (second-package 2.2) and 'one'"),
+        ("crvnn_commands", click.Command("tiny"), click.Command("tiny"), "a command called 'tiny': 'two'"),
+        (
+            "crvnn_cells",
+            DEFAULT,
+            SMALL,
+            "one default cell, but 'small' of plug-in 'two' (second-package 2.2)",
+        ),
+        (
+            "crvnn_presets",
+            Preset("tiny", {}, default=True),
+            Preset("small", {}, default=True),
+            "one default preset, but 'small' of plug-in 'two' (second-package 2.2) and 'tiny' of plug-in 'one'",
+        ),
     ],
 )
-def test_two_plug_ins_offering_one_name_are_both_named_and_left_out(install, hook, record, what):
-    install("one", plugin("first_module", **{hook: [record]}), "first-package", "1.1")
-    install("two", plugin("second_module", **{hook: [record]}), "second-package", "2.2")
+def test_two_plug_ins_that_clash_are_both_named_and_left_out(install, hook, first, second, what):
+    install("one", plugin("first_module", **{hook: [first]}), "first-package", "1.1")
+    install("two", plugin("second_module", **{hook: [second]}), "second-package", "2.2")
     install("other", plugin("other_module", crvnn_scorers=[CELL]), "other-package")
     manager = create_plugin_manager()
     with pytest.warns(CrvnnWarning) as caught:
         read_commands(manager, ()) if hook == "crvnn_commands" else read_catalog(manager)
-    second, first = (str(warning.message) for warning in caught)
-    for message in (first, second):
+    messages = [str(warning.message) for warning in caught]
+    for message in messages:
         assert what in message
         assert "'one' (first-package 1.1)" in message
         assert "'two' (second-package 2.2)" in message
-    assert "pip uninstall first-package" in first
-    assert "pip uninstall second-package" in second
+    assert [message.rpartition("pip uninstall ")[2] for message in messages] == [
+        f"{package}-package'." for package in ("second", "first")
+    ]
     catalog = read_catalog(manager)
     assert "tiny" in catalog.components["scorer"]
     assert [broken.source.plugin for broken in catalog.broken] == ["two", "one"]
@@ -142,33 +162,8 @@ def test_commands_are_found_by_name_with_their_source():
 
 
 def test_one_plug_in_offering_a_name_twice_is_not_called_two():
-    class Twice:
-        @hookimpl
-        def crvnn_cells(self):
-            return [Component("same", int), Component("same", int)]
-
-    with pytest.raises(PluginError, match=r"plug-in 'Twice' .* offers the cell 'same' twice"):
-        read_catalog(create_plugin_manager(Twice(), entry_points=False))
-
-
-def catalog_of(*plugins):
-    return read_catalog(create_plugin_manager(*plugins, entry_points=False))
-
-
-@pytest.mark.parametrize(
-    ("hook", "what", "kind"), [("crvnn_cells", "cell", Component), ("crvnn_presets", "preset", Preset)]
-)
-def test_two_plug_ins_with_one_default_are_both_named_and_left_out(install, hook, what, kind):
-    first, second = kind("tiny", dict, default=True), kind("small", dict, default=True)
-    install("one", plugin("first_module", **{hook: [first]}), "first-package", "1.1")
-    install("two", plugin("second_module", **{hook: [second]}), "second-package", "2.2")
-    with pytest.warns(CrvnnWarning) as caught:
-        catalog = read_catalog(create_plugin_manager())
-    for message in (str(warning.message) for warning in caught):
-        assert f"there can be one default {what}, but" in message
-        assert "'tiny' of plug-in 'one' (first-package 1.1)" in message
-        assert "'small' of plug-in 'two' (second-package 2.2)" in message
-    assert [broken.source.plugin for broken in catalog.broken] == ["two", "one"]
+    with pytest.raises(PluginError, match=r"plug-in 'twice' .* offers the cell 'same' twice"):
+        catalog_of(plugin("twice", crvnn_cells=[Component("same", int), Component("same", int)]))
 
 
 def test_records_of_several_plug_ins_are_in_alphabetical_order():

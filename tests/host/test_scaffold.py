@@ -53,54 +53,42 @@ def test_a_package_has_its_metadata_its_hook_its_component_and_a_test(tmp_path):
     assert project["entry-points"]["crvnn"] == {"demo-cell": "demo_cell"}
 
 
-@pytest.mark.parametrize("slot", SLOTS)
-def test_a_new_package_keeps_every_promise_of_its_slot_and_is_explained(slot, tmp_path, load_package):
-    create_package(slot, f"demo-{slot}", tmp_path / "demo")
-    plugin = load_package(tmp_path / "demo", f"demo_{slot}")
+@pytest.mark.parametrize(
+    ("slot", "name"),
+    [
+        *((slot, f"demo-{slot}") for slot in SLOTS),
+        ("task", "example"),
+        ("cell", "cell"),
+    ],  # names in the template
+)
+def test_a_new_package_keeps_every_promise_of_its_slot_and_is_explained(slot, name, tmp_path, load_package):
+    create_package(slot, name, tmp_path / "demo")
+    plugin = load_package(tmp_path / "demo", name.replace("-", "_"))
     catalog = read_catalog(create_plugin_manager(plugin, entry_points=False))
-    offer = catalog.find(slot, f"demo-{slot}")
+    offer = catalog.find(slot, name)
     assert [o.reason for o in run_checks(offer.component, CHECKS[slot]) if not o.kept] == []
-    facts = describe(catalog, slot, f"demo-{slot}")
+    facts = describe(catalog, slot, name)
     assert facts["text"]
     assert all(parameter["text"] for parameter in facts["parameters"])
 
 
 @pytest.mark.parametrize(
-    ("slot", "name"),
-    [("task", "example"), ("cell", "cell")],
+    ("names", "reason"),
+    [
+        (
+            ["", "My-Cell", "my_cell", "my cell", "2cells", "-a", "a-", "../up", "a/b", "é"],
+            "is not a component's name",
+        ),
+        (["crvnn", "crvnn-core", "crvnn-mine"], "are crvnn's own"),
+        (["json", "torch", "tests"], "which exists already; choose another name"),
+        (["lambda"], "cannot name a package"),
+    ],
 )
-def test_a_name_that_the_template_uses_itself_does_no_harm(slot, name, tmp_path, load_package):
-    create_package(slot, name, tmp_path / "made")
-    plugin = load_package(tmp_path / "made", name)
-    component = read_catalog(create_plugin_manager(plugin, entry_points=False)).find(slot, name).component
-    assert [o.reason for o in run_checks(component, CHECKS[slot]) if not o.kept] == []
-
-
-@pytest.mark.parametrize(
-    "name", ["", "My-Cell", "my_cell", "my cell", "2cells", "-a", "a-", "../up", "a/b", "é"]
-)
-def test_a_bad_name_is_refused(name, tmp_path):
-    with pytest.raises(CrvnnError, match="is not a component's name"):
-        create_package("cell", name, tmp_path / "made")
+def test_a_bad_name_is_refused(names, reason, tmp_path):
+    for name in names:
+        with pytest.raises(CrvnnError, match=reason):
+            create_package("cell", name, tmp_path / "made")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["crvnn", "crvnn-core", "crvnn-mine"])
-def test_names_of_our_own_are_kept_for_us(name, tmp_path):
-    with pytest.raises(CrvnnError, match="are crvnn's own"):
-        create_package("cell", name, tmp_path / "made")
-
-
-@pytest.mark.parametrize("name", ["json", "torch", "tests"])
-def test_a_name_that_would_hide_another_package_is_refused(name, tmp_path):
-    with pytest.raises(CrvnnError, match="which exists already; choose another name"):
-        create_package("cell", name, tmp_path / "made")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_keyword_is_refused(tmp_path):
-    with pytest.raises(CrvnnError, match="cannot name a package"):
-        create_package("cell", "lambda", tmp_path / "made")
 
 
 def test_a_directory_with_something_in_it_is_refused_and_left_as_it_is(tmp_path):
@@ -128,8 +116,8 @@ def test_an_empty_directory_is_filled_even_when_one_is_in_it(tmp_path, monkeypat
     assert files_in(Path(".")) == set(written)
 
 
-def test_a_new_package_installs_passes_its_check_and_is_assembled(tmp_path):
-    env = throwaway_venv(tmp_path / "venv")
+def test_a_new_package_installs_passes_its_check_and_is_assembled(tmp_path, commands):
+    env = throwaway_venv(tmp_path / "venv", commands)
     where = tmp_path / "work"
     where.mkdir()
 

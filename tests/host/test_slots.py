@@ -1,7 +1,6 @@
 """Slots: one record each, and everything that the record promises is there."""
 
 import inspect
-from importlib.resources import files
 
 import attrs
 import pytest
@@ -43,12 +42,6 @@ def test_the_interface_of_every_slot_is_a_class_that_programs_can_import(slot):
 def test_every_slot_has_a_contract(slot):
     assert CHECKS[slot.name]
     assert all(check.__name__.startswith(f"check_{slot.name}_") for check in CHECKS[slot.name])
-
-
-@ALL
-def test_every_slot_has_a_template(slot):
-    template = files("crvnn_core.host.scaffold") / "templates" / "slots" / f"{slot.name}.py.tmpl"
-    assert "$Class" in template.read_text(encoding="utf-8")
 
 
 def test_every_slot_is_a_field_of_the_spec_and_every_field_that_names_components_a_slot():

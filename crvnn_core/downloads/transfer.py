@@ -129,17 +129,9 @@ class _Partial:
         """What was recorded about the file at ``path``; an empty one, if it came from another URL or nothing was."""
         try:
             saved = json.loads(_record_of(path).read_text(encoding="utf-8"))
-            known = cls(_size(path), saved["total"], saved["tag"])
-            same = saved["url"] == url and (known.total is None or known.done <= known.total)
+            return cls(_size(path), saved["total"], saved["tag"]) if saved["url"] == url else cls()
         except (OSError, ValueError, KeyError, TypeError):
             return cls()
-        return known if same else cls()
-
-    def headers(self) -> dict[str, str]:
-        """The request headers that ask for the rest of the same version of the file, or for all of another version."""
-        if not self.done:
-            return {}
-        return {"Range": f"bytes={self.done}-", **({"If-Range": self.validator} if self.validator else {})}
 
 
 def _record_of(partial: Path) -> Path:
@@ -151,30 +143,25 @@ def _transfer(url: str, path: Path, progress: Progress, timeout: float) -> None:
     known = _Partial.read(url, path)
     if known.done and known.done == known.total:
         return
+    headers = {"Range": f"bytes={known.done}-"} if known.done else {}
+    if known.done and known.validator:  # the rest of the same version, or all of another
+        headers["If-Range"] = known.validator
     try:
-        response = _open(url, known.headers(), timeout)
+        with _open(url, headers, timeout) as response:
+            partial = response.status == 206
+            start, total = _content_range(response.headers) if partial else (0, _length(response.headers))
+            if not partial or (start == known.done and known.total in (None, total)):
+                _check_content_type(url, response.headers)
+                _save(url, path, response, progress, _Partial(start, total, _validator(response.headers)))
+                return
     except urllib.error.HTTPError as error:
         with error:
             if error.code != 416 or not known.done:  # 416: range not satisfiable
                 raise _refusal(url, error) from None
-            complete = _content_range(error.headers)[1] == known.done
-        if not complete:
-            _start_over(url, path, progress, timeout)
-        return
-    with response:
-        partial = response.status == 206
-        start, total = _content_range(response.headers) if partial else (0, _length(response.headers))
-        continues = not partial or (start == known.done and known.total in (None, total))
-        if continues:
-            _check_content_type(url, response.headers)
-            _save(url, path, response, progress, _Partial(start, total, _validator(response.headers)))
-    if not continues:
-        if not known.done:
-            raise CrvnnError(f"{url}: the server sends a part of the file although all of it was requested")
-        _start_over(url, path, progress, timeout)
-
-
-def _start_over(url: str, path: Path, progress: Progress, timeout: float) -> None:
+            if _content_range(error.headers)[1] == known.done:  # it is complete
+                return
+    if not known.done:
+        raise CrvnnError(f"{url}: the server sends a part of the file although all of it was requested")
     progress.print(f"{path.name} cannot be resumed, the file has changed on the server; starting over")
     discard(path)
     _transfer(url, path, progress, timeout)

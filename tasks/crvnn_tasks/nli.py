@@ -28,11 +28,26 @@ class Nli(RecordTask):
     classes = ("entailment", "neutral", "contradiction")
     arity = 2
     text, label = ("sentence1", "sentence2"), "gold_label"
+    #: By split, the names of its published file.
+    published: Mapping[str, tuple[str, ...]]
 
     @check_ranges
-    def __init__(self, directory: str, max_tokens: CountOrZero, bad_rows: Literal["stop", "skip"]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        names: Mapping[str, str],
+        max_tokens: CountOrZero,
+        bad_rows: Literal["stop", "skip"],
+    ) -> None:
         super().__init__(directory, bad_rows)
         self.max_tokens = max_tokens
+        self.named = frozenset(split for split, name in names.items() if name)
+        self.files = {
+            split: (
+                (name,) if name else tuple(n + end for n in self.published[split] for end in ("", ".gz")),
+            )
+            for split, name in names.items()
+        }
 
     def records(self, path: Path, labelled: bool = True) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
         """The pairs of a file; those without a gold label are omitted, as in published results."""
@@ -76,13 +91,6 @@ class Nli(RecordTask):
         return words(text)
 
 
-def _names(given: str, *published: str) -> tuple[tuple[str, ...], ...]:
-    """The file of a split, for ``FileTask.files``: the name that the user gave, or the published names."""
-    if given:
-        return ((given,),)
-    return (tuple(name + packed for name in published for packed in ("", ".gz")),)
-
-
 class Snli(Nli):
     """The Stanford Natural Language Inference corpus: pairs of image captions.
 
@@ -98,6 +106,9 @@ class Snli(Nli):
     """
 
     source = "nlp.stanford.edu/projects/snli; 'crvnn data get snli --dir DIR' downloads it"
+    published = {  # noqa: RUF012
+        split: (f"snli_1.0_{split}.jsonl", f"{split}.jsonl") for split in ("train", "dev", "test")
+    }
 
     def __init__(
         self,
@@ -108,12 +119,7 @@ class Snli(Nli):
         max_tokens: CountOrZero = 0,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
-        super().__init__(directory, max_tokens, bad_rows)
-        given = {"train": train, "dev": dev, "test": test}
-        self.named = frozenset(split for split, name in given.items() if name)
-        self.files = {
-            split: _names(name, f"snli_1.0_{split}.jsonl", f"{split}.jsonl") for split, name in given.items()
-        }
+        super().__init__(directory, {"train": train, "dev": dev, "test": test}, max_tokens, bad_rows)
 
 
 class Mnli(Nli):
@@ -133,6 +139,15 @@ class Mnli(Nli):
     """
 
     source = "cims.nyu.edu/~sbowman/multinli; 'crvnn data get mnli --dir DIR' downloads it"
+    published = {  # noqa: RUF012
+        "train": ("multinli_1.0_train.jsonl", "train.jsonl"),
+        "dev": ("multinli_1.0_dev_matched.jsonl", "dev_matched.jsonl", "dev.jsonl"),
+        "mismatched": (
+            "multinli_1.0_dev_mismatched.jsonl",
+            "dev_mismatched.jsonl",
+            "mismatched.jsonl",
+        ),
+    }
 
     def __init__(
         self,
@@ -144,17 +159,14 @@ class Mnli(Nli):
         max_tokens: CountOrZero = 0,
         bad_rows: Literal["stop", "skip"] = "stop",
     ) -> None:
-        super().__init__(directory, max_tokens, bad_rows)
-        self.snli = _snli(Path(with_snli), bad_rows) if with_snli else None
-        given = {"train": train, "dev": dev, "mismatched": mismatched}
-        self.named = frozenset(split for split, name in given.items() if name)
-        self.files = {
-            "train": _names(train, "multinli_1.0_train.jsonl", "train.jsonl"),
-            "dev": _names(dev, "multinli_1.0_dev_matched.jsonl", "dev_matched.jsonl", "dev.jsonl"),
-            "mismatched": _names(
-                mismatched, "multinli_1.0_dev_mismatched.jsonl", "dev_mismatched.jsonl", "mismatched.jsonl"
-            ),
-        }
+        names = {"train": train, "dev": dev, "mismatched": mismatched}
+        super().__init__(directory, names, max_tokens, bad_rows)
+        path = Path(with_snli)
+        self.snli: Snli | None = None
+        if path.suffix in (".jsonl", ".gz"):
+            self.snli = Snli(str(path.parent), train=path.name, bad_rows=bad_rows)
+        elif with_snli:
+            self.snli = Snli(with_snli, bad_rows=bad_rows)
 
     def paths(self, split: str, missing: Literal["complain", "ignore"] = "complain") -> list[Path]:
         own = super().paths(split, missing)
@@ -162,10 +174,3 @@ class Mnli(Nli):
             return own
         others = self.snli.paths("train", missing)
         return own + others if others else []
-
-
-def _snli(path: Path, bad_rows: Literal["stop", "skip"]) -> Snli:
-    """SNLI in a directory, or with a file of training pairs."""
-    if path.suffix in (".jsonl", ".gz"):
-        return Snli(str(path.parent), train=path.name, bad_rows=bad_rows)
-    return Snli(str(path), bad_rows=bad_rows)

@@ -31,19 +31,14 @@ def cost_of(catalog, n, *, width=16, sets=(), **parts):
 
 
 @pytest.mark.parametrize("width", [8, 32])
-def test_the_gated_cell_costs_its_two_matrix_products_and_its_three_gates(catalog, width):
-    got = cost_of(catalog, 10, width=width).per_position("cell")
+def test_the_cell_costs_its_products_and_gates_and_the_scorer_its_convolution_and_score(catalog, width):
+    cost = cost_of(catalog, 10, width=width)
+    assert (
+        cost.positions["cell"] == 2 * (10 + 2) * 3
+    )  # START and END are positions too, in each of three steps
     products = 2 * width * 4 * width + 4 * width * 4 * width
-    assert got == products + 3 * width
-
-
-def test_positions_are_counted_over_sequences_and_steps(catalog):
-    assert cost_of(catalog, 10).positions["cell"] == 2 * (10 + 2) * 3  # START and END are positions too
-
-
-def test_the_window_scorer_costs_its_convolution_and_its_score(catalog):
-    width = 16
-    assert cost_of(catalog, 10, width=width).per_position("scorer") == 5 * width * width + width
+    assert cost.per_position("cell") == products + 3 * width
+    assert cost.per_position("scorer") == 5 * width * width + width
 
 
 @pytest.mark.usefixtures("by")
@@ -153,23 +148,6 @@ def test_a_slot_that_never_ran_costs_nothing_to_speak_of(catalog):
     assert cost.positions["cell"] == 2 * 5  # a tree of six leaves has five inner nodes
 
 
-def test_counting_changes_nothing_and_leaves_no_trace(catalog):
-    encoder = assemble(read_spec(catalog, sets=["model.width=8"]), catalog).model.encoder
-    inputs, mask = torch.randn(2, 6, 8), torch.ones(2, 6, dtype=torch.bool)
-    plain = encoder(inputs, mask).vector
-    with count_multiply_adds(encoder, SLOTS):
-        while_counted = encoder(inputs, mask).vector
-    torch.testing.assert_close(plain, while_counted)  # kernels cannot be counted, so torch did the work
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in encoder.modules())
-
-
-def test_the_hooks_are_removed_when_the_encoder_raises(catalog):
-    encoder = assemble(read_spec(catalog, sets=["model.width=8"]), catalog).model.encoder
-    with pytest.raises(Exception, match="inputs"), count_multiply_adds(encoder, SLOTS):
-        encoder(torch.randn(2, 8), torch.ones(2, 8, dtype=torch.bool))
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in encoder.modules())
-
-
 def test_a_part_may_be_called_with_keywords():
     class Doubling(nn.Module):
         def forward(self, left, right):
@@ -187,3 +165,15 @@ def test_a_part_may_be_called_with_keywords():
     with count_multiply_adds(encoder, SLOTS) as cost:
         encoder(torch.ones(5, 3))
     assert cost.per_position("cell") == 3
+
+
+def test_counting_changes_nothing_and_leaves_no_hooks_even_if_the_encoder_raises(catalog):
+    encoder = assemble(read_spec(catalog, sets=["model.width=8"]), catalog).model.encoder
+    inputs, mask = torch.randn(2, 6, 8), torch.ones(2, 6, dtype=torch.bool)
+    plain = encoder(inputs, mask).vector
+    with count_multiply_adds(encoder, SLOTS):
+        while_counted = encoder(inputs, mask).vector
+    torch.testing.assert_close(plain, while_counted)  # kernels cannot be counted, so torch did the work
+    with pytest.raises(Exception, match="inputs"), count_multiply_adds(encoder, SLOTS):
+        encoder(inputs[0], mask)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in encoder.modules())

@@ -15,7 +15,6 @@ from crvnn_core import (
     Encoding,
     Example,
     PluginError,
-    Scorer,
     Task,
     create_plugin_manager,
     hookimpl,
@@ -25,35 +24,19 @@ from crvnn_core.inference.dry_run import dry_run
 from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
 
-SMALL = ["model.width=8", "task.max_tokens=20"]
-
 
 def assembly_of(*, sets=(), preset=None, **components):
     """A small variant with my own components, by slot, in the place of the built-in ones."""
 
     class Mine:
-        @hookimpl
-        def crvnn_cells(self):
-            return [Component("mine", components["cell"])] if "cell" in components else []
+        pass
 
-        @hookimpl
-        def crvnn_scorers(self):
-            return [Component("mine", components["scorer"])] if "scorer" in components else []
-
-        @hookimpl
-        def crvnn_encoders(self):
-            return [Component("mine", components["encoder"])] if "encoder" in components else []
-
-        @hookimpl
-        def crvnn_tasks(self):
-            return [Component("mine", components["task"])] if "task" in components else []
-
+    for slot, build in components.items():
+        setattr(Mine, f"crvnn_{slot}s", hookimpl(lambda self, build=build: [Component("mine", build)]))
     catalog = read_catalog(create_plugin_manager(Mine()))
-    own_task = "task" in components
-    sets = [text for text in [*SMALL, *sets] if not (own_task and text.startswith("task"))]
-    return assemble(
-        read_spec(catalog, preset=preset, parts=dict.fromkeys(components, "mine"), sets=sets), catalog
-    )
+    small = ["model.width=8", *([] if "task" in components else ["task.max_tokens=20"])]
+    parts = dict.fromkeys(components, "mine")
+    return assemble(read_spec(catalog, preset=preset, parts=parts, sets=[*small, *sets]), catalog)
 
 
 class Summing(Cell):
@@ -88,42 +71,71 @@ def test_a_dry_run_says_what_was_run():
     assert all(row.source.startswith("crvnn") for row in result.rows)
 
 
-def test_a_dry_run_says_what_each_slot_costs():
-    whole = assembly_of(sets=["model.encoder.shortcuts=false"])
-    costs = {row.slot: row.multiply_adds for row in dry_run(whole, size=4).rows}
+def test_a_dry_run_says_what_each_slot_costs_and_a_cell_that_is_skipped_costs_less():
+    whole, skipping = (
+        {row.slot: row.multiply_adds for row in dry_run(assembly_of(sets=[setting]), size=4).rows}
+        for setting in ("model.encoder.shortcuts=false", "model.encoder.shortcuts=true")
+    )
     products = 2 * 8 * 32 + 32 * 32
-    assert costs["task"] is None
-    assert products <= costs["cell"] <= 1.05 * products
-    assert costs["scorer"] >= 5 * 8 * 8
-    assert costs["retriever"] > 0
+    assert whole["task"] is None
+    assert products <= whole["cell"] <= 1.05 * products
+    assert whole["scorer"] >= 5 * 8 * 8
+    assert whole["retriever"] > 0
+    assert 0 < skipping["cell"] < whole["cell"]
 
 
-def test_a_cell_that_is_skipped_at_most_positions_costs_less():
-    whole, skipping = (assembly_of(sets=[f"model.encoder.shortcuts={on}"]) for on in ("false", "true"))
-    costs = [
-        {row.slot: row.multiply_adds for row in dry_run(each, size=4).rows} for each in (whole, skipping)
-    ]
-    assert 0 < costs[1]["cell"] < costs[0]["cell"]
+def out_of_luck(left):
+    raise RuntimeError("out of luck")
 
 
-def test_scores_of_the_wrong_shape_are_named():
-    class Unsqueezed(Scorer):
-        def forward(self, vectors, near, left_c):
-            return vectors[..., :1]
-
-    with pytest.raises(ContractError, match="scorer Unsqueezed returned the shape"):
-        dry_run(assembly_of(scorer=Unsqueezed))
-
-
-def test_a_part_that_raises_is_reported_with_its_packages_and_line():
-    class Raising(Summing):
+@pytest.mark.parametrize(
+    ("returned", "kind", "message"),
+    [
+        (lambda left: None, ContractError, r": cell Odd returned a NoneType, not a tensor"),
+        (lambda left: left[..., :1], ContractError, r": cell Odd returned the shape"),
+        (lambda left: left / 0, ContractError, r" gives NaN or infinity"),
+        (out_of_luck, PluginError, r" failed: RuntimeError: out of luck .*inference/test_dry_run\.py:\d+"),
+        (  # a line of one's own rather than one of torch
+            lambda left: torch.nn.functional.linear(left, torch.ones(3, 3)),
+            PluginError,
+            r" failed: RuntimeError: .*inference/test_dry_run\.py:\d+",
+        ),
+    ],
+)
+def test_a_cell_that_raises_or_returns_nonsense_is_named_with_its_package(returned, kind, message):
+    class Odd(Summing):
         def forward(self, left, right):
-            raise RuntimeError("out of luck")
+            return returned(left)
 
-    with pytest.raises(PluginError) as caught:
-        dry_run(assembly_of(cell=Raising))
-    assert "cell 'mine' (Mine) failed: RuntimeError: out of luck" in str(caught.value)
-    assert "inference/test_dry_run.py:" in str(caught.value)
+    with pytest.raises(kind, match=rf"cell 'mine' \(Mine\){message}"):
+        dry_run(assembly_of(cell=Odd))
+
+
+def disk_is_gone():
+    raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize(
+    ("give", "kind", "message"),
+    [
+        (lambda: iter(()), CrvnnError, ": the split 'train' has no examples to try the model on"),
+        (disk_is_gone, PluginError, " failed to give examples: OSError: the disk is gone"),
+        (
+            lambda: iter([Example((("a",),), 5)]),
+            CrvnnError,
+            ": example 0 of the split 'train' has the label 5",
+        ),
+    ],
+)
+def test_a_task_without_examples_that_fit_is_named(give, kind, message):
+    class Given(Task):
+        vocabulary, classes = ("a",), ("no", "yes")
+
+        def examples(self, split, seed):
+            return give()
+
+    with pytest.raises(kind, match=rf"task 'mine' \(Mine\){message}"):
+        dry_run(assembly_of(task=Given))
 
 
 @pytest.mark.parametrize(
@@ -135,19 +147,6 @@ def test_weights_that_are_not_numbers_give_a_clear_error(where):
         assembly.model.get_submodule(where).weight[-3:] = math.nan
     with pytest.raises(CrvnnError, match=r"NaN or infinity|a loss of nan|norm nan"):
         dry_run(assembly)
-
-
-def test_a_task_without_examples_is_named():
-    class Empty(Task):
-        vocabulary, classes = ("a",), ("no", "yes")
-
-        def examples(self, split, seed):
-            return iter(())
-
-    with pytest.raises(
-        CrvnnError, match=r"task 'mine' \(Mine\): the split 'train' has no examples to try the model on"
-    ):
-        dry_run(assembly_of(task=Empty))
 
 
 def test_an_encoder_may_keep_its_cell_under_another_name():
@@ -167,52 +166,3 @@ def test_an_encoder_may_keep_its_cell_under_another_name():
     assert rows["cell"].parameters == 0
     assert rows["encoder"].parameters == sum(p.numel() for p in assembly.model.encoder.parameters())
     assert rows["cell"].multiply_adds is None
-
-
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (lambda left: None, r"cell 'mine' \(Mine\): cell Odd returned a NoneType, not a tensor"),
-        (lambda left: left[..., :1], r"cell 'mine' \(Mine\): cell Odd returned the shape"),
-        (lambda left: left / 0, r"cell 'mine' \(Mine\) gives NaN or infinity"),
-    ],
-)
-def test_a_cell_that_returns_nonsense_is_named_with_its_package(returned, message):
-    class Odd(Summing):
-        def forward(self, left, right):
-            return returned(left)
-
-    with pytest.raises(ContractError, match=message):
-        dry_run(assembly_of(cell=Odd))
-
-
-def test_a_line_of_ones_own_is_shown_rather_than_one_of_torch():
-    class Mismatched(Summing):
-        def forward(self, left, right):
-            return torch.nn.functional.linear(left, torch.ones(3, 3))
-
-    with pytest.raises(
-        PluginError, match=r"cell 'mine' \(Mine\) failed: RuntimeError: .*test_dry_run\.py:\d+"
-    ):
-        dry_run(assembly_of(cell=Mismatched))
-
-
-def test_a_task_that_breaks_is_named():
-    class Broken(Task):
-        vocabulary, classes = ("a",), ("no", "yes")
-
-        def examples(self, split, seed):
-            raise OSError("the disk is gone")
-
-    class Wrong(Broken):
-        def examples(self, split, seed):
-            return iter([Example((("a",),), 5)])
-
-    with pytest.raises(
-        PluginError, match=r"task 'mine' \(Mine\) failed to give examples: OSError: the disk is gone"
-    ):
-        dry_run(assembly_of(task=Broken))
-    with pytest.raises(
-        CrvnnError, match=r"task 'mine' \(Mine\): example 0 of the split 'train' has the label 5"
-    ):
-        dry_run(assembly_of(task=Wrong))

@@ -44,18 +44,17 @@ def test_a_variant_answers_as_a_run_with_that_spec_and_these_weights(letters, sm
     assert not torch.allclose(chances(changed), chances(letters), atol=1e-6)
 
 
-def test_the_model_itself_stays_as_it_was(letters, small_catalog):
+def test_a_variant_shares_the_weights_and_leaves_the_model_as_it_was(letters, small_catalog):
     before = chances(letters)
-    exchange_parts(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0.01"]).predict(
-        TEXTS
-    )
-    assert torch.equal(chances(letters), before)
-
-
-def test_a_variant_copies_no_weights(letters, small_catalog):
-    changed = exchange_parts(letters, small_catalog, {"decision": "sigmoid"})
+    sets = ["model.decision.end=0.01"]
+    changed = exchange_parts(letters, small_catalog, {"decision": "tempered"}, sets)
     pointers = {tensor.data_ptr() for tensor in letters.model.parameters()}
     assert {tensor.data_ptr() for tensor in changed.model.parameters()} == pointers
+    assert float(changed.model.encoder.decision.temperature) == pytest.approx(
+        0.01
+    )  # a schedule is at its end
+    changed.predict(TEXTS)
+    assert torch.equal(chances(letters), before)
 
 
 def test_a_variant_of_a_variant_forgets_nothing(letters, small_catalog):
@@ -71,11 +70,6 @@ def test_a_variant_of_a_variant_forgets_nothing(letters, small_catalog):
     )
 
 
-def test_a_temperature_that_was_scheduled_is_the_last_one(letters, small_catalog):
-    changed = exchange_parts(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0.25"])
-    assert float(changed.model.encoder.decision.temperature) == pytest.approx(0.25)
-
-
 def test_changing_the_settings_of_a_scheduled_part_keeps_its_place_in_the_schedule(tmp_path):
     assembly = small_variant("model.decision=tempered", "training.steps=2")
     train(assembly, tmp_path / "run")
@@ -84,13 +78,6 @@ def test_changing_the_settings_of_a_scheduled_part_keeps_its_place_in_the_schedu
     progress = float(trained.model.encoder.decision.progress)
     changed = exchange_parts(trained, catalog, {}, ["model.decision.end=0.1"])
     assert float(changed.model.encoder.decision.progress) == progress
-
-
-def test_an_unknown_part_is_named_with_the_nearest(letters, small_catalog):
-    with pytest.raises(
-        SpecError, match=r"--decision sigmoit: no decision is called 'sigmoit'. Did you mean 'sigmoid'"
-    ):
-        exchange_parts(letters, small_catalog, {"decision": "sigmoit"})
 
 
 @pytest.mark.parametrize("slot", ["cell", "encoder", "decisions"])
@@ -107,24 +94,39 @@ def test_only_settings_of_these_parts_and_the_encoder_can_change(letters, small_
         exchange_parts(letters, small_catalog, {}, [text])
 
 
+@pytest.mark.parametrize(
+    ("parts", "sets", "message"),
+    [
+        (
+            {"decision": "sigmoit"},
+            [],
+            r"--decision sigmoit: no decision is called 'sigmoit'. Did you mean 'sigmoid'",
+        ),
+        (
+            {"decision": "tempered"},
+            ["model.decision.end=0"],
+            r"--set model\.decision\.end=0: must be above 0, not 0",
+        ),
+        (
+            {},
+            ["model.encoder.boundaries=false"],
+            r"do not fit these settings:\n  start: \[8\] in the run, absent here",
+        ),
+    ],
+)
+def test_parts_values_and_settings_that_do_not_fit_are_told_with_their_place(
+    letters, small_catalog, parts, sets, message
+):
+    with pytest.raises(CrvnnError, match=message):
+        exchange_parts(letters, small_catalog, parts, sets)
+
+
 def test_every_wrong_setting_is_told_at_once(letters, small_catalog):
     sets = ["model.decision.warmth=1", "model.encoder.max_steps=often", "model.halting.epsilon"]
     with pytest.raises(SpecError) as caught:
         exchange_parts(letters, small_catalog, {}, sets)
     assert len(caught.value.problems) == 3
     assert "no parameter 'warmth'" in str(caught.value)
-
-
-def test_a_value_that_the_part_refuses_is_told_with_its_place(letters, small_catalog):
-    with pytest.raises(SpecError, match=r"--set model\.decision\.end=0: must be above 0, not 0"):
-        exchange_parts(letters, small_catalog, {"decision": "tempered"}, ["model.decision.end=0"])
-
-
-def test_settings_that_change_the_weights_are_refused(letters, small_catalog):
-    with pytest.raises(
-        CrvnnError, match=r"do not fit these settings:\n  start: \[8\] in the run, absent here"
-    ):
-        exchange_parts(letters, small_catalog, {}, ["model.encoder.boundaries=false"])
 
 
 class Biased(Decision):

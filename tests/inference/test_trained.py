@@ -34,17 +34,13 @@ from small import SETTINGS, Letters, catalog_with, leaves, variant
 TEXTS = ["a b", "c d e f", "f", "b b b", "e a c d", "d", "c c a"]
 
 
-def test_the_label_is_the_most_probable_class(letters):
-    for answer in letters.predict(TEXTS):
+def test_the_label_is_the_most_probable_class_and_what_was_learnt(letters):
+    answers = letters.predict(TEXTS)
+    for answer in answers:
         assert set(answer.probabilities) == {"no", "yes"}
         assert sum(answer.probabilities.values()) == pytest.approx(1)
         assert answer.probabilities[answer.label] == max(answer.probabilities.values())
-
-
-def test_a_trained_model_knows_what_it_learnt(letters):
-    answers = [answer.label for answer in letters.predict(TEXTS)]
-    right = [answer == ("yes" if "a" in text else "no") for answer, text in zip(answers, TEXTS, strict=True)]
-    assert sum(right) >= 6
+    assert sum((a.label == "yes") == ("a" in text) for a, text in zip(answers, TEXTS, strict=True)) >= 6
 
 
 def assert_same(one, two):
@@ -80,20 +76,25 @@ def test_a_prediction_carries_its_text_its_tokens_and_those_that_are_unknown(let
     assert unknown.unknown == ("yak", "zebra")
 
 
-def test_a_prediction_for_a_pair_carries_both_texts(pairs):
+@pytest.mark.parametrize(
+    ("which", "text", "message"),
+    [
+        *(("letters", text, "is empty: there is nothing to predict$") for text in ("", "   ", "\n")),
+        *(("pairs", text, ": the task asks for a pair of texts, not for ") for text in ("a b", ("a",))),
+        ("letters", ("a", "b"), ": the task asks for a text, not for "),
+    ],
+)
+def test_what_is_no_text_of_the_task_is_refused_by_its_place(which, text, message, request):
+    right = "a" if which == "letters" else ("a", "b")
+    with pytest.raises(InputError, match=rf"^text 2 ?{message}"):
+        request.getfixturevalue(which).predict([right, text])
+
+
+def test_pairs_are_asked_for_in_pairs(pairs):
     (answer,) = pairs.predict([("a  yak", "zebra b")])
     assert answer.text == ("a  yak", "zebra b")
     assert answer.tokens == (("a", "yak"), ("zebra", "b"))
     assert answer.unknown == ("yak", "zebra")
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n"])
-def test_an_empty_text_is_refused_by_its_place(letters, text):
-    with pytest.raises(InputError, match=r"^text 2 is empty: there is nothing to predict$"):
-        letters.predict(["a", text])
-
-
-def test_pairs_are_asked_for_in_pairs(pairs):
     questions = [("a b", "a c d"), ("c", "d"), ("e f e f", "e")]
     answers = pairs.predict(questions)
     chances = pairs.model.probabilities(
@@ -103,12 +104,6 @@ def test_pairs_are_asked_for_in_pairs(pairs):
         assert [leaves(tree) for tree in answer.trees] == [text.split() for text in question]
         assert answer.tree == answer.trees[0]
         assert list(answer.probabilities.values()) == pytest.approx(row, abs=1e-5)
-
-
-@pytest.mark.parametrize(("which", "text"), [("pairs", "a b"), ("pairs", ("a",)), ("letters", ("a", "b"))])
-def test_a_text_for_a_pair_or_a_pair_for_a_text_is_refused(which, text, request):
-    with pytest.raises(InputError, match=r"text 1: the task asks for a (pair of texts|text), not for "):
-        request.getfixturevalue(which).predict([text])
 
 
 def test_what_a_task_says_against_a_text_names_its_place(letters_run, small_catalog):
@@ -264,27 +259,20 @@ def offering(path, name="spellbound"):
     return read_catalog(create_plugin_manager(small, Brought()))
 
 
-def test_a_model_of_a_plug_in_is_found_by_its_name(letters_run, letters):
-    brought = load("spellbound", offering(letters_run))
-    assert brought.predict(TEXTS) == letters.predict(TEXTS)
-
-
-def test_a_directory_goes_before_a_model_of_the_same_name(letters_run, tmp_path, monkeypatch):
-    shutil.copytree(letters_run, tmp_path / "spellbound")
-    monkeypatch.chdir(tmp_path)
-    assert load("spellbound", offering(tmp_path / "nowhere")).predict(["a"])
-
-
-def test_installed_models_are_named_when_a_run_is_not_found(letters_run):
+def test_a_model_of_a_plug_in_is_found_by_its_name_after_a_directory(
+    letters_run, letters, tmp_path, monkeypatch
+):
+    assert load("spellbound", offering(letters_run)).predict(TEXTS) == letters.predict(TEXTS)
+    nowhere = offering(tmp_path / "nowhere")
+    with pytest.raises(CrvnnError, match=r"nowhere: there is no such directory"):
+        load("spellbound", nowhere)
     with pytest.raises(
         CrvnnError, match=r"spelbound: there is no such run directory.*installed: .*spellbound"
     ):
-        load("spelbound", offering(letters_run))
-
-
-def test_a_model_whose_directory_is_gone_is_a_clear_error(tmp_path):
-    with pytest.raises(CrvnnError, match=r"nowhere: there is no such directory"):
-        load("spellbound", offering(tmp_path / "nowhere"))
+        load("spelbound", nowhere)
+    shutil.copytree(letters_run, tmp_path / "spellbound")
+    monkeypatch.chdir(tmp_path)
+    assert load("spellbound", nowhere).predict(["a"])
 
 
 def test_predictions_are_the_same_after_training_in_64_bits(tmp_path):

@@ -43,16 +43,33 @@ def test_a_csv_file_is_read(write):
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_line_ends_and_a_byte_order_mark_do_not_matter(write, newline):
-    assert rows(whole(write("my.csv", "\ufeff" + CSV, newline))) == ALL
-    assert rows(whole(write("my.tsv", "\ufeff" + CSV.replace(",", "\t"), newline))) == ALL
+@pytest.mark.parametrize("name", ["my.csv", "my.tsv", "my.jsonl", "my.ndjson", "my.json"])
+def test_every_format_is_read_whatever_its_line_ends_and_byte_order_mark(write, name, newline):
+    rows_of_json = [
+        json.dumps(dict(zip(("text", "label"), line.split(","), strict=True)))
+        for line in CSV.splitlines()[1:]
+    ]
+    text = {"my.csv": CSV, "my.tsv": CSV.replace(",", "\t")}.get(name, "\n".join(rows_of_json))
+    assert rows(whole(write(name, "\ufeff" + text, newline))) == ALL
 
 
-def test_tsv_and_jsonl_files_are_read(write):
-    lines = [dict(zip(("text", "label"), line.split(","), strict=True)) for line in CSV.splitlines()[1:]]
-    assert rows(whole(write("my.tsv", CSV.replace(",", "\t")))) == ALL
-    for name in ("my.jsonl", "my.ndjson", "my.json"):
-        assert rows(whole(write(name, "\n".join(map(json.dumps, lines))))) == ALL
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            'text,label\n"Well, ""good""\nand long",pos\nbad,neg\n',
+            [('well , " good " and long', 1), ("bad", 0)],
+        ),
+        (" text , label\na, pos \nb,neg\n", [("a", 1), ("b", 0)]),
+        (
+            f'text,label\n{"word " * 40_000},a\n"{"a, " * 40_000}",b\n',
+            [("word " * 40_000, 0), ("a , " * 40_000, 1)],
+        ),
+    ],
+    ids=["quoted", "spaces", "long"],
+)
+def test_cells_may_be_quoted_spaced_and_very_long(write, text, expected):
+    assert rows(whole(write("my.csv", text))) == [(words.strip(), label) for words, label in expected]
 
 
 def test_the_format_can_be_set_where_the_file_name_has_none(write):
@@ -64,11 +81,6 @@ def test_the_format_can_be_set_where_the_file_name_has_none(write):
         rows(whole(path))
 
 
-def test_quoted_fields_hold_commas_quotation_marks_and_lines(write):
-    path = write("my.csv", 'text,label\n"Well, ""good""\nand long",pos\nbad,neg\n')
-    assert rows(whole(path)) == [('well , " good " and long', 1), ("bad", 0)]
-
-
 def test_lines_are_counted_right_after_fields_of_several_lines(write):
     path = write("my.csv", 'text,label\n"one\ntwo\nthree",pos\n\nbad,neg\n"",pos\n')
     with pytest.raises(InputError, match=r"my\.csv:7: 'text' is empty"):
@@ -78,10 +90,6 @@ def test_lines_are_counted_right_after_fields_of_several_lines(write):
 def test_quotation_marks_in_a_tsv_file_are_characters_unless_they_surround_a_cell(write):
     path = write("my.tsv", 'text\tlabel\n"Good" it said\tpos\n"so ""bad"", so"\tneg\n"\tneg\n')
     assert rows(whole(path)) == [('" good " it said', 1), ('so " bad " , so', 0), ('"', 0)]
-
-
-def test_spaces_around_names_and_labels_do_not_matter(write):
-    assert rows(whole(write("my.csv", " text , label\na, pos \nb,neg\n"))) == [("a", 1), ("b", 0)]
 
 
 @pytest.mark.parametrize(
@@ -138,21 +146,51 @@ def test_an_unclosed_quotation_mark_is_an_error_even_where_malformed_rows_are_sk
     )
 
 
-def test_cells_may_be_very_long(write):
-    path = write("my.csv", f'text,label\n{"word " * 40_000},pos\n"{"wort, " * 40_000}",neg\n')
-    task = whole(path)
-    assert [len(example.sequences[0]) for example in task.examples("train", 0)] == [40_000, 80_000]
+FEW = "in its column 'label'; at least two are needed"
+WHY = "\n  Of the rows that cannot be read, this is the first: line "
 
 
-def test_a_missing_column_is_named_with_the_nearest_and_the_existing_ones(write):
-    path = write("my.csv", "Text,lable,id\na,pos,1\n")
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "my.csv",
+            "Text,lable,id\na,pos,1\n",
+            ": there is no column 'text'. Did you mean 'Text'? The first line names 'Text', 'lable', 'id'.",
+        ),
+        (
+            "my.csv",
+            "text;stars, or so\na;5\n",
+            ": there is no column 'label'. The first line names 'text', 'stars, or so' (columns are separated by ';').",
+        ),
+        (
+            "my.tsv",
+            CSV,
+            ": there is no column 'text'. Did you mean 'text,label'? The first line names 'text,label' "
+            "(columns are separated by '\\t').",
+        ),
+        ("my.csv", "text,text,label\na,b,pos\n", ": two columns are called 'text'"),
+        ("my.csv", "", ": the file is empty"),
+        ("my.tsv", "", ": the file is empty"),
+        ("my.jsonl", "", f" has no label {FEW}"),
+        ("my.csv", "text,label\na,pos\nb,pos\n", f" has only the label 'pos' {FEW}"),
+        (
+            "my.csv",
+            'text,label\na,x\n"b" c,y\n',
+            f" has only the label 'x' {FEW}{WHY}3: misplaced quotation mark",
+        ),
+        (
+            "my.json",
+            '[{"text": "a", "label": "x"}]\n',
+            f" has no label {FEW}{WHY}1: each line must be one JSON object, not a list",
+        ),
+    ],
+)
+def test_a_file_without_the_columns_or_with_fewer_than_two_labels_is_an_error(write, name, text, message):
+    path = write(name, text)
     with pytest.raises(InputError) as caught:
         rows(whole(path))
-    assert str(caught.value).startswith(
-        f"{path}: there is no column 'text'. Did you mean 'Text'? The first line names 'Text', 'lable', 'id'."
-    )
-    with pytest.raises(InputError, match=r"there is no column 'label'\. Did you mean 'lable'"):
-        rows(whole(path, text=["Text"]))
+    assert str(caught.value).startswith(f"{path}{message}")
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
@@ -162,51 +200,30 @@ def test_a_csv_file_with_another_delimiter_is_read(write, mark):
     assert rows(whole(path, text='text, "as it is"', label="stars"))[1] == ("four", 0)
 
 
-def test_the_delimiter_is_named_with_the_columns_that_were_found(write):
-    expected = (
-        r"no column 'label'\. The first line names 'text', 'stars, or so' \(columns are separated by ';'\)\."
-    )
-    with pytest.raises(InputError, match=expected):
-        rows(whole(write("my.csv", "text;stars, or so\na;5\n")))
-    with pytest.raises(InputError, match=r"names 'text,label' \(columns are separated by '\\t'\)\."):
-        rows(whole(write("my.tsv", CSV)))
+def test_one_column_needs_no_list_and_two_make_a_pair(write):
+    path = write("my.csv", "id,stars,first,second\n1,5,It rains,It is wet\n2,1,It rains,It is dry\n")
+    one, two = whole(path, text="first", label="stars"), whole(path, text=["first", "second"], label="stars")
+    assert (one.arity, two.arity) == (1, 2)
+    assert rows(one) == [("it rains", 1), ("it rains", 0)]
+    assert rows(two) == [("it rains", "it is wet", 1), ("it rains", "it is dry", 0)]
 
 
-def test_two_columns_of_one_name_are_an_error(write):
-    with pytest.raises(InputError, match="two columns are called 'text'"):
-        rows(whole(write("my.csv", "text,text,label\na,b,pos\n")))
-
-
-def test_an_empty_file_is_an_error(write):
-    for name in ("my.csv", "my.tsv"):
-        with pytest.raises(InputError, match=f"{name}: the file is empty"):
-            rows(whole(write(name, "")))
-    with pytest.raises(InputError, match="has no label in its column 'label'"):
-        rows(whole(write("my.jsonl", "")))
-
-
-def test_one_column_needs_no_list(write):
-    path = write("my.csv", "id,stars,review\n1,5,great\n2,1,awful\n")
-    task = whole(path, text="review", label="stars")
-    assert rows(task) == [("great", 1), ("awful", 0)]
-    assert task.arity == 1
-
-
-def test_two_columns_make_a_pair(write):
-    path = write("my.csv", "a,b,label\nIt rains,It is wet,yes\nIt rains,It is dry,no\n")
-    task = whole(path, text=["a", "b"])
-    assert rows(task) == [("it rains", "it is wet", 1), ("it rains", "it is dry", 0)]
-    assert task.arity == 2
-    assert whole(write("my.csv", CSV)).arity == 1
-
-
-def test_numbers_are_sorted_by_size_and_names_by_letters(write):
-    path = write("my.csv", "text,label\na,10\nb,9\nc,-1\nd,2.5\n")
-    assert whole(path).classes == ("-1", "2.5", "9", "10")
-    path = write("my.csv", "text,label\na,10\nb,9\nc,x\n")
-    assert whole(path).classes == ("10", "9", "x")
-    path = write("my.csv", "text,label\na,nan\nb,9\nc,10\n")
-    assert whole(path).classes == ("10", "9", "nan")
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["10", "9", "-1", "2.5"], ("-1", "2.5", "9", "10")),
+        (["10", "9", "x"], ("10", "9", "x")),
+        (["nan", "9", "10"], ("10", "9", "nan")),
+        ([2, 10], ("2", "10")),
+        ([True, False], ("false", "true")),
+    ],
+)
+def test_numbers_are_sorted_by_size_and_names_by_letters(write, labels, classes):
+    lines = (json.dumps({"text": "a", "label": label}) for label in labels)
+    task = whole(write("my.jsonl", "\n".join(lines)))
+    assert task.classes == classes
+    first = str(labels[0]).lower() if isinstance(labels[0], bool) else str(labels[0])
+    assert rows(task)[0] == ("a", classes.index(first))
 
 
 def numbered(numbers):
@@ -229,6 +246,15 @@ def test_numbers_that_are_nearly_all_different_are_refused(write, numbers):
     assert len(insisting.classes) == different
 
 
+def test_numbers_in_json_that_are_nearly_all_different_are_classes_only_as_strings(write):
+    def lines(kind):
+        return "".join(json.dumps({"text": "a", "label": kind(n / 7)}) + "\n" for n in range(40))
+
+    with pytest.raises(InputError, match="40 different numbers in 40 rows"):
+        whole(write("my.jsonl", lines(float))).classes  # noqa: B018
+    assert len(whole(write("my.jsonl", lines(str))).classes) == 40
+
+
 @pytest.mark.parametrize(
     "labels",
     [
@@ -241,23 +267,6 @@ def test_numbers_that_are_nearly_all_different_are_refused(write, numbers):
 )
 def test_numbers_with_rows_enough_and_names_are_classes(write, labels):
     assert len(whole(write("my.csv", numbered(labels)), label="score").classes) == len(set(labels))
-
-
-def test_numbers_in_json_that_are_nearly_all_different_are_classes_only_as_strings(write):
-    def lines(quote):
-        return "".join(f'{{"text": "a", "label": {quote}{n / 7}{quote}}}\n' for n in range(40))
-
-    with pytest.raises(InputError, match="40 different numbers in 40 rows"):
-        whole(write("my.jsonl", lines(""))).classes  # noqa: B018
-    assert len(whole(write("my.jsonl", lines('"'))).classes) == 40
-
-
-def test_labels_in_json_may_be_numbers_and_truth_values(write):
-    path = write("my.jsonl", '{"text": "a", "label": 2}\n{"text": "b", "label": 10}\n')
-    assert whole(path).classes == ("2", "10")
-    path = write("my.jsonl", '{"text": "a", "label": true}\n{"text": "b", "label": false}\n')
-    assert rows(whole(path)) == [("a", 1), ("b", 0)]
-    assert whole(path).classes == ("false", "true")
 
 
 @pytest.mark.parametrize(
@@ -307,32 +316,31 @@ def test_a_file_that_is_named_must_exist(write, tmp_path, split):
     assert split in FromFile("nowhere.csv", **{split: missing}).splits  # a trained model without its data
 
 
-def test_without_the_training_file_there_is_no_vocabulary(tmp_path):
-    for name in (tmp_path / "nothing.csv", tmp_path / "nowhere" / "a.csv"):
-        with pytest.raises(CrvnnError, match=rf"has no {name.name}"):
-            FromFile(str(name)).vocabulary  # noqa: B018
-
-
 def many(count):
     return "text,label\n" + "".join(f"text number {n},{n % 2}\n" for n in range(count))
 
 
-def test_without_a_development_file_some_rows_are_held_out(write):
-    task = FromFile(write("my.csv", many(2000)))
+@pytest.mark.parametrize(
+    ("count", "share", "held_out"),
+    [
+        (2000, 0.1, 200),
+        (24, 0.1, 2),
+        (26, 0.1, 3),
+        (24, 0.25, 6),
+        (3, 0.1, 1),
+        (4, 1e-9, 1),
+        (4, 0.999999999, 3),
+    ],
+)
+def test_without_a_development_file_a_share_of_the_texts_is_held_out_by_their_hashes(
+    write, count, share, held_out
+):
+    task = FromFile(write("my.csv", many(count)), dev_share=share)
     train, dev = rows(task), rows(task, "dev")
     assert task.splits == ("train", "dev")
-    assert sorted(train + dev) == sorted((f"text number {n}", n % 2) for n in range(2000))
-    smallest = sorted((text for text, _ in train + dev), key=lambda text: zlib.crc32(text.encode()))[:200]
-    assert {text for text, _ in dev} == set(smallest)
-
-
-@pytest.mark.parametrize(
-    ("count", "share", "held_out"), [(24, 0.1, 2), (26, 0.1, 3), (24, 0.25, 6), (3, 0.1, 1)]
-)
-def test_the_share_decides_how_many_texts_are_held_out(write, count, share, held_out):
-    task = FromFile(write("my.csv", many(count)), dev_share=share)
-    assert len(rows(task, "dev")) == held_out
-    assert len(rows(task, "train")) == count - held_out
+    assert sorted(train + dev) == sorted((f"text number {n}", n % 2) for n in range(count))
+    smallest = sorted((text for text, _ in train + dev), key=lambda text: zlib.crc32(text.encode()))
+    assert {text for text, _ in dev} == set(smallest[:held_out])
 
 
 def test_added_rows_change_the_split_of_few_others(write):
@@ -349,12 +357,6 @@ def test_rows_with_the_same_text_are_in_the_same_split(write):
     assert train
     assert dev
     assert train.isdisjoint(dev)
-
-
-def test_at_least_one_text_is_held_out_and_at_least_one_is_not(write):
-    path = write("my.csv", CSV)
-    assert len(rows(FromFile(path, dev_share=1e-9), "dev")) == 1
-    assert len(rows(FromFile(path, dev_share=0.999999999), "train")) == 1
 
 
 def test_a_file_of_one_text_cannot_be_split(write):
@@ -380,43 +382,9 @@ def test_a_label_absent_from_training_is_a_malformed_row(write):
     assert faults[1].endswith("Did you mean 'positive'?")
 
 
-def test_one_label_is_too_few(write):
-    with pytest.raises(
-        InputError, match="has only the label 'pos' in its column 'label'; at least two are needed"
-    ):
-        rows(whole(write("my.csv", "text,label\na,pos\nb,pos\n")))
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "found", "fault"),
-    [
-        (
-            "my.csv",
-            'text,label\na,good\n"b" c,bad\n',
-            "only the label 'good'",
-            "line 3: misplaced quotation mark",
-        ),
-        (
-            "my.json",
-            '[{"text": "a", "label": "x"}]\n',
-            "no label",
-            "line 1: each line must be one JSON object, not a list",
-        ),
-        (
-            "my.jsonl",
-            '{"txt": "a", "label": "x"}\n',
-            "no label",
-            "line 1: there is no 'text'. Did you mean 'txt'?",
-        ),
-    ],
-)
-def test_too_few_labels_are_reported_with_the_first_row_that_cannot_be_read(write, name, text, found, fault):
-    path = write(name, text)
-    with pytest.raises(InputError) as caught:
-        rows(whole(path))
-    first, second = str(caught.value).splitlines()
-    assert first == f"{path} has {found} in its column 'label'; at least two are needed"
-    assert second.startswith(f"  Of the rows that cannot be read, this is the first: {fault}")
+def test_without_the_training_file_there_is_no_vocabulary(tmp_path):
+    with pytest.raises(CrvnnError, match=r"has no nothing\.csv"):
+        FromFile(str(tmp_path / "nothing.csv")).vocabulary  # noqa: B018
 
 
 def test_paths_are_relative_to_the_current_directory(write, tmp_path, monkeypatch):
@@ -425,11 +393,6 @@ def test_paths_are_relative_to_the_current_directory(write, tmp_path, monkeypatc
     assert rows(whole("my.csv")) == ALL
     with pytest.raises(CrvnnError, match=r"the current directory has no mi\.csv\. Did you mean 'my\.csv'\?"):
         rows(whole("mi.csv"))
-
-
-def test_a_file_of_the_users_is_read_with_the_classes_of_training(write):
-    task = whole(write("my.csv", CSV))
-    assert [e.label for e in task.read(Path(write("new.jsonl", '{"text": "ok", "label": "neg"}\n')))] == [0]
 
 
 def test_a_trained_model_needs_no_data(write):

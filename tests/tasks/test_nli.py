@@ -54,21 +54,16 @@ def rows(task, split):
     return [(*(" ".join(s) for s in example.sequences), example.label) for example in task.examples(split, 0)]
 
 
-def test_the_published_files_of_snli_are_read(snli):
+def test_the_published_files_of_snli_are_read_without_pairs_that_have_no_agreed_label(snli, capsys):
     task = Snli(str(snli))
+    assert [row.line for row in task.rows("train")] == [1, 2, 4]
+    assert capsys.readouterr().err == ""
     assert task.splits == ("train", "dev", "test")
     assert rows(task, "train")[0] == ("two dogs do n't run .", "two dogs rest .", 0)
     assert [label for *_, label in rows(task, "train")] == [0, 1, 2]
     assert rows(task, "test") == [("a bird sings .", "a bird .", 0)]
     assert task.arity == 2
     assert task.classes == ("entailment", "neutral", "contradiction")
-
-
-def test_pairs_without_an_agreed_label_are_left_out_quietly(snli, capsys):
-    task = Snli(str(snli))
-    assert not any("dreams" in second for _, second, _ in rows(task, "train"))
-    assert [row.line for row in task.rows("train")] == [1, 2, 4]
-    assert capsys.readouterr().err == ""
 
 
 def test_simple_names_packed_files_and_names_of_the_users_do_as_well(snli):
@@ -80,17 +75,13 @@ def test_simple_names_packed_files_and_names_of_the_users_do_as_well(snli):
     assert {split: rows(Snli(str(snli), dev="some.jsonl"), split) for split in before} == before
 
 
-def test_a_file_that_the_user_names_goes_before_the_published_one(snli):
-    write(snli / "mine.jsonl", pair("neutral", "a", "b"))
-    assert rows(Snli(str(snli), train="mine.jsonl"), "train") == [("a", "b", 1)]
-    with pytest.raises(CrvnnError, match=r"has no mien\.jsonl\. Did you mean 'mine\.jsonl'"):
-        rows(Snli(str(snli), train="mien.jsonl"), "train")
-
-
 @pytest.mark.parametrize(("build", "split"), [(Snli, "dev"), (Mnli, "mismatched")])
-def test_a_file_that_the_user_names_is_not_left_out_when_it_is_missing(snli, mnli, build, split):
+def test_a_file_that_the_user_names_goes_before_the_published_one_and_may_not_be_missing(
+    snli, mnli, build, split
+):
     directory = snli if build is Snli else mnli
     write(directory / "mine.jsonl", pair("neutral", "a", "b"))
+    assert rows(build(str(directory), **{split: "mine.jsonl"}), split) == [("a", "b", 1)]
     assert build(str(directory), **{split: "mine.jsonl"}).splits == build(str(directory)).splits
     with pytest.raises(CrvnnError, match=r"has no mien\.jsonl\. Did you mean 'mine\.jsonl'"):
         build(str(directory), **{split: "mien.jsonl"}).splits  # noqa: B018
@@ -111,12 +102,8 @@ def test_mnli_can_be_trained_on_with_snli(mnli, snli):
     assert rows(task, "dev") == rows(Mnli(str(mnli)), "dev")
     assert task.paths("train") == [mnli / "multinli_1.0_train.jsonl", snli / "snli_1.0_train.jsonl"]
     assert {"yeah", "dogs"} <= set(task.vocabulary)
-
-
-def test_the_pairs_of_snli_may_be_in_a_file_of_any_name(mnli, snli):
     (snli / "snli_1.0_train.jsonl").rename(snli / "part.jsonl")
-    task = Mnli(str(mnli), with_snli=str(snli / "part.jsonl"))
-    assert len(rows(task, "train")) == 4
+    assert len(rows(Mnli(str(mnli), with_snli=str(snli / "part.jsonl")), "train")) == 4
 
 
 def test_snli_that_is_missing_is_told_of(mnli, tmp_path):
@@ -134,9 +121,6 @@ def test_long_training_pairs_can_be_left_out_and_are_counted(snli, capsys):
     assert told == f"crvnn: {snli}: omitted 1 of 3 training pairs with more than 6 tokens\n"
     assert [row.line for row in task.rows("train")] == [1, 2]
     assert len(rows(Snli(str(snli), max_tokens=2), "dev")) == 2  # only training is cut
-
-
-def test_a_limit_that_leaves_nothing_is_an_error(snli):
     with pytest.raises(InputError, match=r"every training pair has more than 1 tokens \(max_tokens\)"):
         rows(Snli(str(snli), max_tokens=1), "train")
 
@@ -193,8 +177,5 @@ def test_pairs_to_predict_need_no_label(snli, tmp_path):
         (6, "there is no 'sentence"),
         (7, "'sentence1' is empty"),
     ]
-
-
-def test_lines_that_are_no_json_are_not_of_the_form_that_nli_reads(snli, tmp_path):
     write(tmp_path / "mine.txt", "A bird.\tIt sings.")
     assert Snli(str(snli)).inputs(tmp_path / "mine.txt") is None

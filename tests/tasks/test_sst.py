@@ -34,31 +34,26 @@ def rows(task, split):
     return [(" ".join(example.sequences[0]), example.label) for example in task.examples(split, 0)]
 
 
-def test_a_tree_gives_every_phrase_and_the_whole_last():
-    tree = read_tree("(3 (2 Not) (1 (1 really) (0 (2 so) (1 bad))))")
-    assert tree.words == ("not", "really", "so", "bad")
-    assert tree.phrases == [(0, 1, 2), (1, 2, 1), (2, 3, 2), (3, 4, 1), (2, 4, 0), (1, 4, 1), (0, 4, 3)]
-
-
-def test_spaces_do_not_matter():
-    assert read_tree("( 3(2 a)( 4  b ) )") == read_tree("(3 (2 a) (4 b))")
-
-
-def test_words_that_share_a_label_are_words_of_their_own():
-    # The treebank writes 2 1/2 with a space that does not break.
-    tree = read_tree("(2 (2 its) (2 2\u00a01\\/2))")
-    assert tree.words == ("its", "2", "1/2")
-    assert tree.phrases == [(0, 1, 2), (1, 3, 2), (0, 3, 2)]
-
-
-def test_words_are_in_small_letters_and_brackets_are_themselves():
-    assert read_tree("(2 (2 -LRB-) (2 Yes\\/No) (2 \\*\\*) (2 -RRB-) (2 -lsb-))").words == (
-        "(",
-        "yes/no",
-        "**",
-        ")",
-        "[",
-    )
+@pytest.mark.parametrize(
+    ("line", "words", "phrases"),
+    [
+        (
+            "(3 (2 Not) (1 (1 really) (0 (2 so) (1 bad))))",
+            ("not", "really", "so", "bad"),
+            [(0, 1, 2), (1, 2, 1), (2, 3, 2), (3, 4, 1), (2, 4, 0), (1, 4, 1), (0, 4, 3)],
+        ),
+        ("( 3(2 a)( 4  b ) )", ("a", "b"), [(0, 1, 2), (1, 2, 4), (0, 2, 3)]),
+        (
+            "(2 (2 its) (2 2\u00a01\\/2))",
+            ("its", "2", "1/2"),
+            [(0, 1, 2), (1, 3, 2), (0, 3, 2)],
+        ),  # as published
+        ("(2 (2 -LRB-) (2 \\*\\*))", ("(", "**"), [(0, 1, 2), (1, 2, 2), (0, 2, 2)]),
+        ("(2 (2 Yes\\/No) (2 -lsb-))", ("yes/no", "["), [(0, 1, 2), (1, 2, 2), (0, 2, 2)]),
+    ],
+)
+def test_a_tree_gives_its_words_and_every_phrase_the_whole_last(line, words, phrases):
+    assert (read_tree(line).words, read_tree(line).phrases) == (words, phrases)
 
 
 def test_very_deep_trees_are_read():
@@ -92,23 +87,24 @@ def test_what_is_wrong_with_a_tree_is_said(line, fault):
         read_tree(line)
 
 
-def test_five_grades_of_whole_sentences(directory):
-    task = Sst5(str(directory))
-    assert rows(task, "train") == [
-        ("a great film", 3),
-        ("not bad terrible", 0),
-        ("a film", 2),
-        ("it 's not bad .", 1),
-    ]
-    assert rows(task, "dev") == [("great film", 4), ("so it", 2), ("bad !", 1)]
-    assert [task.classes[label] for _, label in rows(task, "dev")] == ["very positive", "neutral", "negative"]
+GRADES = {
+    Sst5: {
+        "train": [("a great film", 3), ("not bad terrible", 0), ("a film", 2), ("it 's not bad .", 1)],
+        "dev": [("great film", 4), ("so it", 2), ("bad !", 1)],
+    },
+    Sst2: {
+        "train": [("a great film", 1), ("not bad terrible", 0), ("it 's not bad .", 0)],
+        "dev": [("great film", 1), ("bad !", 0)],
+    },
+}
 
 
-def test_two_grades_leave_out_what_is_neutral(directory):
-    task = Sst2(str(directory))
-    assert rows(task, "train") == [("a great film", 1), ("not bad terrible", 0), ("it 's not bad .", 0)]
-    assert rows(task, "dev") == [("great film", 1), ("bad !", 0)]
-    assert task.classes == ("negative", "positive")
+@pytest.mark.parametrize("build", [Sst5, Sst2])
+def test_whole_sentences_have_five_grades_or_two_without_the_neutral_ones(directory, build):
+    task = build(str(directory))
+    assert {split: rows(task, split) for split in ("train", "dev")} == GRADES[build]
+    assert rows(build(str(directory), phrases=True), "dev") == GRADES[build]["dev"]
+    assert task.classes[0] == ("very negative" if build is Sst5 else "negative")
 
 
 def test_phrases_come_once_each_with_their_most_frequent_label(directory):
@@ -118,6 +114,9 @@ def test_phrases_come_once_each_with_their_most_frequent_label(directory):
     assert dict(found)["a great film"] == 3
     assert dict(found)["great"] == 4
     assert dict(found)["bad"] == 1
+    two = dict(rows(Sst2(str(directory), phrases=True), "train"))
+    assert (two["great"], two["bad ."]) == (1, 0)
+    assert not {"a", "a film"} & two.keys()  # neutral
     (directory / "train.txt").write_text("(2 (1 Not) (2 (2 not) (2 not)))\n")
     assert dict(rows(Sst5(str(directory), phrases=True), "train"))["not"] == 2
 
@@ -128,18 +127,6 @@ def test_phrases_that_are_whole_sentences_of_other_splits_are_left_out(directory
     assert "not bad" not in texts  # and one of test.txt
     (directory / "test.txt").unlink()
     assert "not bad" in {text for text, _ in rows(Sst5(str(directory), phrases=True), "train")}
-
-
-def test_neutral_phrases_are_left_out_of_two_grades(directory):
-    found = dict(rows(Sst2(str(directory), phrases=True), "train"))
-    assert found["great"] == 1
-    assert found["bad ."] == 0
-    assert "a" not in found
-    assert "a film" not in found
-
-
-def test_phrases_are_for_training_only(directory):
-    assert rows(Sst5(str(directory), phrases=True), "dev") == rows(Sst5(str(directory)), "dev")
 
 
 @pytest.mark.parametrize("settings", [{}, {"phrases": True}])

@@ -66,65 +66,42 @@ def make() -> None:
 
 
 def _shared_options(command: F) -> F:
-    for option in (
-        json_option,
-        click.option(
-            "--out",
-            type=click.Path(path_type=Path, dir_okay=False),
-            metavar="FILE",
-            help="File to write, gzipped if it ends in .gz; standard output by default.",
-        ),
-        click.option(
-            "--seed",
-            default=0,
-            show_default=True,
-            type=click.IntRange(min=0),
-            help="Seed of the random generator.",
-        ),
-        click.option(
-            "--rows",
-            default=100_000,
-            show_default=True,
-            type=click.IntRange(min=1),
-            help="Number of rows, all distinct.",
-        ),
-    ):
-        command = option(command)
+    many, seeds = click.IntRange(min=1), click.IntRange(min=0)
+    file = click.Path(path_type=Path, dir_okay=False)
+    written = "File to write, gzipped if it ends in .gz; standard output by default."
+    command = click.option("--out", type=file, metavar="FILE", help=written)(json_option(command))
+    command = click.option(
+        "--seed", default=0, show_default=True, type=seeds, help="Seed of the random generator."
+    )(command)
+    return click.option(
+        "--rows", default=100_000, show_default=True, type=many, help="Number of rows, all distinct."
+    )(command)
+
+
+_SHAPE = {
+    "min_tokens": "Fewest tokens of an expression.",
+    "max_tokens": "Most tokens of an expression; 0 for no limit.",
+    "min_arguments": "Fewest arguments of an operator.",
+    "max_arguments": "Most arguments of an operator.",
+    "max_depth": "Depth at which all arguments are digits.",
+    "operator_probability": "Of an operator rather than a digit as an argument.",
+}
+
+
+def _shape_options(command: F) -> F:
+    """An option for each of these settings of a ``Recipe``, with its default."""
+    for name, text in reversed(_SHAPE.items()):
+        default = getattr(Recipe(), name)
+        option = f"--{name.replace('_', '-')}"
+        command = click.option(option, default=default, show_default=True, type=type(default), help=text)(
+            command
+        )
     return command
 
 
 @make.command("listops", short_help="Generate ListOps expressions.")
 @_shared_options
-@click.option(
-    "--min-tokens",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Fewest tokens of an expression.",
-)
-@click.option(
-    "--max-tokens",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Most tokens of an expression; 0 for no limit.",
-)
-@click.option(
-    "--min-arguments", default=2, show_default=True, type=int, help="Fewest arguments of an operator."
-)
-@click.option(
-    "--max-arguments", default=5, show_default=True, type=int, help="Most arguments of an operator."
-)
-@click.option(
-    "--max-depth", default=20, show_default=True, type=int, help="Depth at which all arguments are digits."
-)
-@click.option(
-    "--operator-probability",
-    default=0.25,
-    show_default=True,
-    type=float,
-    help="Of an operator rather than a digit as an argument.",
-)
+@_shape_options
 @click.option(
     "--split",
     type=click.Choice(["train", "dev", "test"]),

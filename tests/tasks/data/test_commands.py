@@ -34,12 +34,8 @@ def test_files_are_fetched_and_told_of(site, tmp_path):
         "downloading train_d20s.tsv (13 bytes)",
         "downloading test_d20s.tsv (13 bytes)",
     ]
-
-
-def test_a_second_call_says_that_everything_is_there(site, tmp_path):
-    run("listops", "--dir", tmp_path, "--mirror", site.address)
     site.files.clear()
-    result = run("listops", "--dir", tmp_path)
+    result = run("listops", "--dir", tmp_path / "d")
     assert result.stdout.count("already present; unchanged since it was downloaded") == 2
     assert result.stderr == ""
 

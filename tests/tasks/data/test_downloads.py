@@ -103,27 +103,22 @@ def test_a_mirror_takes_the_place_of_all_addresses(site, tmp_path):
     assert names(tmp_path / "new" / "place") == ["checksums.json", "test.tsv", "train.tsv"]
 
 
-def test_a_file_that_a_mirror_does_not_have_is_told_of_with_where_it_is_published(site, tmp_path):
-    del site.files["train.tsv"]
+def test_a_file_that_is_not_there_is_told_of_with_where_it_may_be(site, tmp_path):
+    published = f"{site.address}/published/train.tsv"
+    site.files = {}
     with pytest.raises(CrvnnError) as caught:
         fetched(site, "plain", tmp_path)
     assert str(caught.value) == (
         f"{site.address}/train.tsv: the server answers 404 Not Found.\n"
-        "  With --mirror URL, train.tsv must be at URL/train.tsv. "
-        f"Without --mirror, it comes from {site.address}/published/train.tsv"
+        f"  With --mirror URL, train.tsv must be at URL/train.tsv. Without --mirror, it comes from {published}"
     )
-
-
-def test_a_file_that_is_no_longer_published_may_be_on_a_mirror(site, tmp_path):
     with pytest.raises(CrvnnError) as caught:
         get("plain", tmp_path, progress=Quiet(), retries=QUICK)
     assert str(caught.value) == (
-        f"{site.address}/published/train.tsv: the server answers 404 Not Found.\n"
+        f"{published}: the server answers 404 Not Found.\n"
         "  If the file has moved, --mirror URL downloads it from another place."
     )
-
-
-def test_the_address_of_a_mirror_is_checked_before_anything_is_asked_for(site, tmp_path):
+    site.asked.clear()
     with pytest.raises(
         CrvnnError, match=r"^mirror\.example\.org/nli is not a URL: it must begin with http://"
     ):

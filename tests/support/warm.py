@@ -11,10 +11,10 @@ import contextlib
 import importlib
 import json
 import os
-import shutil
 import signal
 import site
 import socket
+import socketserver
 import subprocess
 import sys
 import tempfile
@@ -45,26 +45,24 @@ sys.exit(server.recv(1)[0])
 @contextlib.contextmanager
 def warm_command() -> Iterator[str]:
     """A directory for PATH, in which the command is, while its server runs."""
-    directory = tempfile.mkdtemp(prefix="crvnn")  # the address of a socket has to be short
-    address, client = f"{directory}/socket", Path(directory, "bin", "crvnn")
-    client.parent.mkdir()
-    client.write_text(_CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
-    client.chmod(0o755)
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    server = subprocess.Popen(
-        [sys.executable, __file__, address],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-    )
-    try:
-        assert server.stdout is not None
-        assert server.stdout.readline() == b"ready\n"
-        yield str(client.parent)
-    finally:
-        server.terminate()
-        server.communicate()
-        shutil.rmtree(directory)
+    with tempfile.TemporaryDirectory(prefix="crvnn") as directory:  # the address of a socket has to be short
+        address, client = f"{directory}/socket", Path(directory, "bin", "crvnn")
+        client.parent.mkdir()
+        client.write_text(_CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
+        client.chmod(0o755)
+        server = subprocess.Popen(
+            [sys.executable, __file__, address],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"ready\n"
+            yield str(client.parent)
+        finally:
+            server.terminate()
+            server.communicate()
 
 
 class WarmProcess:
@@ -125,62 +123,51 @@ def _content(file: IO[bytes]) -> str:
     return os.pread(file.fileno(), 1 << 20, 0).decode()
 
 
-def _serve(address: str) -> None:
-    from click.testing import CliRunner
-
-    from crvnn_core.cli import main
-
-    assert CliRunner().invoke(main, ["assemble"]).exit_code == 0  # imports torch and what most commands use
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(address)
-    listening.listen()
-    print("ready", flush=True)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that answer
+class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
+    max_children = 1000
+    request_queue_size = 100
     parent = os.getppid()
-    listening.settimeout(2)
-    while os.getppid() == parent:  # ends when the tests were killed
-        try:
-            caller, _ = listening.accept()
-        except TimeoutError:
-            continue
-        if os.fork() == 0:
-            listening.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _answer(caller)
-        caller.close()
+
+    def service_actions(self) -> None:
+        super().service_actions()
+        if os.getppid() != self.parent:  # the tests were killed
+            os._exit(1)
 
 
-def _answer(caller: socket.socket) -> None:
-    size, streams, _, _ = socket.recv_fds(caller, 8, 3)
-    with caller.makefile("rb") as file:
-        arguments, directory, environment = json.loads(file.read(int.from_bytes(size, "big")))
-    pid = os.fork()
-    if pid == 0:
-        caller.close()
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
-        os.chdir(directory)
-        os.environ.clear()
-        os.environ.update(environment)
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # even where the tests ignore it
-        sys.argv = ["crvnn", *arguments]
-        if packages := os.environ.pop(PACKAGES, ""):
-            site.addsitedir(packages)
-            importlib.invalidate_caches()
-        exec(os.environ.pop(CODE, ""), {})
-        os._exit(_run())
-    caller.sendall(pid.to_bytes(4, "big"))
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with contextlib.suppress(BrokenPipeError):
-        caller.sendall(bytes([code if code >= 0 else 128 - code]))
-    os._exit(0)
+class _Call(socketserver.BaseRequestHandler):
+    """A process of its own, which starts the command's, says its number and then its exit code."""
+
+    def handle(self) -> None:
+        caller: socket.socket = self.request
+        size, streams, _, _ = socket.recv_fds(caller, 8, 3)
+        with caller.makefile("rb") as file:
+            arguments, directory, environment = json.loads(file.read(int.from_bytes(size, "big")))
+        pid = os.fork()
+        if pid == 0:
+            caller.close()
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            os.chdir(directory)
+            os.environ.clear()
+            os.environ.update(environment)
+            os._exit(_run(arguments))
+        caller.sendall(pid.to_bytes(4, "big"))
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with contextlib.suppress(BrokenPipeError):
+            caller.sendall(bytes([code if code >= 0 else 128 - code]))
 
 
-def _run() -> int:
+def _run(arguments: list[str]) -> int:
     """The exit code of the command, as Python would give it."""
     from crvnn_core.cli import main
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # even where the tests ignore it
+    sys.argv = ["crvnn", *arguments]
+    if packages := os.environ.pop(PACKAGES, ""):
+        site.addsitedir(packages)
+        importlib.invalidate_caches()
+    exec(os.environ.pop(CODE, ""), {})
     code: object = 0
     try:
         main()
@@ -198,4 +185,11 @@ def _run() -> int:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    from click.testing import CliRunner
+
+    from crvnn_core.cli import main
+
+    assert CliRunner().invoke(main, ["assemble"]).exit_code == 0  # imports torch and what most commands use
+    with _Server(sys.argv[1], _Call) as server:
+        print("ready", flush=True)
+        server.serve_forever()

@@ -10,10 +10,10 @@ import click
 
 from crvnn_core.cli.names import SPEC, Name
 from crvnn_core.cli.session import (
+    PATH,
     Session,
     json_option,
     pass_session,
-    plugin_option,
     print_json,
     print_table,
     set_option,
@@ -46,11 +46,8 @@ def spec_options(command: F) -> F:
 
 @click.command("assemble")
 @spec_options
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the resolved spec to DIR/spec.toml."
-)
+@click.option("--out", type=PATH, metavar="DIR", help="Write the resolved spec to DIR/spec.toml.")
 @json_option
-@plugin_option
 @pass_session
 def assemble_command(
     session: Session,

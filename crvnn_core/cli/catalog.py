@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crvnn_core.cli.names import IN_SLOT, SlotName
-from crvnn_core.cli.session import (
-    Session,
-    json_option,
-    pass_session,
-    plugin_option,
-    print_json,
-    print_table,
-)
+from crvnn_core.cli.session import PATH, Session, json_option, pass_session, print_json, print_table
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError, UnknownNameError, nearest
 from crvnn_core.host.catalog import KINDS
@@ -34,12 +27,11 @@ if TYPE_CHECKING:
 @click.argument("name", type=IN_SLOT, required=False)
 @click.option(
     "--copy",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Copy the spec NAME to DIR, with the files it needs, to change it.",
 )
 @json_option
-@plugin_option
 @pass_session
 def list_command(
     session: Session, slot: str | None, name: str | None, copy: Path | None, as_json: bool

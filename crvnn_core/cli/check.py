@@ -8,14 +8,7 @@ from pathlib import Path
 import click
 
 from crvnn_core.cli.names import IN_SLOT, slot_argument
-from crvnn_core.cli.session import (
-    Session,
-    json_option,
-    pass_session,
-    plugin_option,
-    print_json,
-    set_option,
-)
+from crvnn_core.cli.session import PATH, Session, json_option, pass_session, print_json, set_option
 
 
 @click.command("check")
@@ -23,7 +16,6 @@ from crvnn_core.cli.session import (
 @click.argument("name", type=IN_SLOT)
 @set_option
 @json_option
-@plugin_option
 @pass_session
 def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...], as_json: bool) -> None:
     """Run the contract of a SLOT on its component NAME, and print one line per promise.
@@ -74,12 +66,7 @@ def check_command(session: Session, slot: str, name: str, sets: tuple[str, ...],
 @click.command("new")
 @slot_argument
 @click.argument("name")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where to put the package; ./NAME if not given.",
-)
+@click.option("--out", type=PATH, metavar="DIR", help="Where to put the package; ./NAME if not given.")
 @pass_session
 def new_command(session: Session, slot: str, name: str, out: Path | None) -> None:
     """Create a package with a component NAME for a SLOT, to start from.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, print_table
+from crvnn_core.cli.session import Session, json_option, pass_session, print_json, print_table
 
 if TYPE_CHECKING:
     from crvnn_core.runs.comparison import Comparison, Row, Significance
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     "--groups", is_flag=True, help="Show the groups of each split (by length, for example) as well."
 )
 @json_option
-@plugin_option
 @pass_session
 def compare_command(session: Session, runs: tuple[str, ...], groups: bool, as_json: bool) -> None:
     """Compare the results of RUNs: directories, or installed models by name.

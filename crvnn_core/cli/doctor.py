@@ -16,7 +16,7 @@ from typing import Literal
 import click
 from attrs import asdict, frozen
 
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
+from crvnn_core.cli.session import Session, json_option, pass_session, print_json
 
 _ROOM = 2 << 30  # bytes that a few runs with their checkpoints take
 _TOOLS = ("dev", "docs")  # extras for those who work on crvnn itself
@@ -200,7 +200,6 @@ LOOKS: tuple[Callable[[Session], Iterator[Finding]], ...] = (
 @click.command("doctor")
 @click.option("--build", is_flag=True, help="Compile the kernels that are missing, and look at these alone.")
 @json_option
-@plugin_option
 @pass_session
 def doctor_command(session: Session, build: bool, as_json: bool) -> None:
     """Check the installation, and say what to do where something is wrong.

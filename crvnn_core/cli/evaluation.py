@@ -16,12 +16,12 @@ from crvnn_core.cli.predict import (
     split_option,
 )
 from crvnn_core.cli.session import (
+    FILE,
     Session,
     counting,
     first_names,
     json_option,
     pass_session,
-    plugin_option,
     print_json,
     print_results,
     print_table,
@@ -46,12 +46,11 @@ _MOST_CONFUSIONS = 10  # pairs of classes that are shown in place of a matrix th
 @hard_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE.csv",
     help="Write tables as well: FILE.csv (groups), FILE-classes.csv and FILE-confusion.csv.",
 )
 @json_option
-@plugin_option
 @pass_session
 def eval_command(
     session: Session,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from crvnn_core.cli.session import F, Session
+from crvnn_core.cli.session import Session
 from crvnn_core.errors import UnknownNameError, nearest
 from crvnn_core.host.slots import SLOT_BY_NAME
 
@@ -85,8 +85,4 @@ class SlotName(Name):
 RUN = Name("model", path="dir")
 SPEC = SpecOrPath("spec", path="file")
 IN_SLOT = Name()
-
-
-def slot_argument(command: F) -> F:
-    """The argument SLOT."""
-    return click.argument("slot", type=SlotName())(command)
+slot_argument = click.argument("slot", type=SlotName())

@@ -11,12 +11,13 @@ import click
 
 from crvnn_core.cli.names import RUN
 from crvnn_core.cli.session import (
+    FILE,
+    PATH,
     Session,
     counting,
     first_names,
     json_option,
     pass_session,
-    plugin_option,
     print_json,
     set_option,
 )
@@ -49,10 +50,7 @@ extraction_option = click.option(
 )
 
 data_option = click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A file of the form that the task reads.",
+    "--data", type=PATH, metavar="FILE", help="A file of the form that the task reads."
 )
 split_option = click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
 
@@ -88,7 +86,7 @@ def source_examples(
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Write to a file: predictions to a .csv or .jsonl, in the order of the texts; trees to a "
     + ", ".join(f"{suffix} ({form})" for suffix, form in FORMAT_BY_SUFFIX.items() if suffix not in PREDICTED)
@@ -105,7 +103,6 @@ def source_examples(
 @hard_option
 @extraction_option
 @json_option
-@plugin_option
 @pass_session
 def predict_command(
     session: Session,

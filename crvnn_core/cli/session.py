@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from crvnn_core.inference.trained import Trained
     from crvnn_core.runs.results import Result
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
+#: Types of options.
+PATH, FILE = click.Path(path_type=Path), click.Path(path_type=Path, dir_okay=False)
 
 
 class Session:
@@ -92,9 +95,6 @@ class Session:
             self.__dict__.pop("catalog", None)
 
 
-pass_session = click.make_pass_decorator(Session, ensure=True)
-
-
 def announce_seed(run: str, trained: Trained) -> None:
     """Name on standard error the seed that was loaded from a directory with several."""
     from crvnn_core.runs.seeds import announcement
@@ -107,44 +107,34 @@ def _add_files(ctx: click.Context, parameter: click.Parameter, value: tuple[Path
     ctx.ensure_object(Session).add(value)
 
 
-def plugin_option(command: F) -> F:
-    """``--plugin FILE``, before or after the command's name."""
-    return click.option(
-        "--plugin",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        metavar="FILE",
-        expose_value=False,
-        is_eager=True,
-        callback=_add_files,
-        help="Load a plug-in from a Python file as well. May be repeated.",
-    )(command)
+#: ``--plugin FILE``, before or after the command's name.
+plugin_option = click.option(
+    "--plugin",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    expose_value=False,
+    is_eager=True,
+    callback=_add_files,
+    help="Load a plug-in from a Python file as well. May be repeated.",
+)
+#: ``--set KEY=VALUE``, where the key is that of a spec.
+set_option = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a value of the spec, as model.cell.hidden=256. May be repeated.",
+)
+_pass = click.make_pass_decorator(Session, ensure=True)
 
 
-def set_option(command: F) -> F:
-    """``--set KEY=VALUE``, where the key is that of a spec."""
-    return click.option(
-        "--set",
-        "sets",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Set a value of the spec, as model.cell.hidden=256. May be repeated.",
-    )(command)
+def pass_session(command: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
+    """Pass a command the session as its first argument, and give it ``--plugin``."""
+    return plugin_option(_pass(command))
 
 
 _RESULTS = "crvnn.results"  # key of the stream that the JSON result is printed to
-
-
-def json_option(command: F) -> F:
-    """``--json``."""
-    return click.option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        is_eager=True,
-        callback=_keep_stdout_clean,
-        help="Print the result as JSON, for machines.",
-    )(command)
 
 
 def _keep_stdout_clean(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
@@ -153,6 +143,16 @@ def _keep_stdout_clean(ctx: click.Context, parameter: click.Parameter, value: bo
         ctx.meta[_RESULTS] = sys.stdout
         ctx.with_resource(contextlib.redirect_stdout(sys.stderr))
     return value
+
+
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    is_eager=True,
+    callback=_keep_stdout_clean,
+    help="Print the result as JSON, for machines.",
+)
 
 
 def first_names(names: Sequence[str], most: int = 10) -> str:

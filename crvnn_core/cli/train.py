@@ -14,10 +14,10 @@ import click
 
 from crvnn_core.cli.assemble import spec_options
 from crvnn_core.cli.session import (
+    PATH,
     Session,
     json_option,
     pass_session,
-    plugin_option,
     print_json,
     print_results,
     print_table,
@@ -35,7 +35,7 @@ _SAMPLED = 100  # examples among which the shortest is shown
 @spec_options
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="The run directory; by default a new one in ./runs, named after the spec.",
 )
@@ -44,12 +44,11 @@ _SAMPLED = 100  # examples among which the shortest is shown
 )
 @click.option(
     "--resume",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Resume a run that was stopped, or train a finished one for longer (with --set).",
 )
 @json_option
-@plugin_option
 @pass_session
 def train_command(
     session: Session,

@@ -20,7 +20,6 @@ from crvnn_core.cli.session import (
     counting,
     json_option,
     pass_session,
-    plugin_option,
     print_json,
     print_table,
     seed_names,
@@ -45,7 +44,6 @@ _COLUMNS = {"f1": "F1", "corpus_f1": "corpus F1", "exact": "exact", "constituent
 @click.option("--hard", is_flag=True, help="Score the trees of hard inference as well.")
 @extraction_option
 @json_option
-@plugin_option
 @pass_session
 def trees_command(
     session: Session,

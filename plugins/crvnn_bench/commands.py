@@ -13,7 +13,7 @@ import click
 from attrs import asdict, evolve, fields, frozen
 
 from crvnn_bench.setup import ALONE, CRVNN, UNTRAINED, VARIANTS, Setup, environment, sentence
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
+from crvnn_core.cli.session import Session, json_option, pass_session, print_json
 from crvnn_core.display.progress import counting
 from crvnn_core.display.tables import Table
 
@@ -96,7 +96,7 @@ def _measurement(name: str, short_help: str, *own: Decorator) -> Decorator:
             _publish(name, function(_contenders(session, setup), **options), out, as_json)
 
         command: Any = pass_session(measure)
-        for option in (plugin_option, json_option, *reversed((*own, *_COMMON))):
+        for option in (json_option, *reversed((*own, *_COMMON))):
             command = option(command)
         return bench.command(name, short_help=short_help)(command)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
+from crvnn_core.cli.session import Session, json_option, pass_session, print_json
 from crvnn_experiments.definition import BUDGETS, table_names
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     "--wait/--no-wait", default=True, help="Wait for rows that other processes train.  [default: wait]"
 )
 @json_option
-@plugin_option
 @pass_session
 def reproduce_command(
     session: Session,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crvnn_core.cli.assemble import spec_options
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
+from crvnn_core.cli.session import Session, json_option, pass_session, print_json
 
 if TYPE_CHECKING:
     from crvnn_experiments.findings import Findings
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     help="How the trials are printed.",
 )
 @json_option
-@plugin_option
 @pass_session
 def sweep_command(
     session: Session,

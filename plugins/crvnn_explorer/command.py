@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.session import Session, announce_seed, pass_session, plugin_option
+from crvnn_core.cli.session import Session, announce_seed, pass_session
 from crvnn_core.errors import CrvnnError
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     "--host and those of loopback are refused; with --host 0.0.0.0 only if this is given.",
 )
 @click.option("--open/--no-open", "show", default=True, show_default=True, help="Open the page in a browser.")
-@plugin_option
 @pass_session
 def explore(
     session: Session, runs: tuple[str, ...], port: int, host: str, names: tuple[str, ...], show: bool

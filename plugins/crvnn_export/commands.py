@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json
+from crvnn_core.cli.session import Session, json_option, pass_session, print_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +42,6 @@ def share() -> None:
     help="Unroll the recursion to N steps, for runtimes without loops.",
 )
 @json_option
-@plugin_option
 @pass_session
 def export_command(
     session: Session, run: str, form: str, out: Path | None, hard: bool, depth: int | None, as_json: bool
@@ -94,7 +93,6 @@ def _content_options(command: F) -> F:
 )
 @_content_options
 @json_option
-@plugin_option
 @pass_session
 def pack_command(
     session: Session, run: str, out: Path | None, metrics: bool, checkpoints: bool, as_json: bool
@@ -135,7 +133,6 @@ def pack_command(
 @click.option("--revision", metavar="BRANCH", help="Push to this branch, created if need be.")
 @click.option("--message", default="Upload with crvnn", show_default=True, help="Of the commit.")
 @_content_options
-@plugin_option
 @pass_session
 def push_command(
     session: Session,

@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from crvnn_core.cli.names import RUN
-from crvnn_core.cli.session import Session, counting, pass_session, plugin_option, set_option
+from crvnn_core.cli.session import FILE, Session, counting, pass_session, set_option
 
 
 @click.command("report")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     default="report.html",
     show_default=True,
     metavar="FILE",
@@ -47,7 +47,6 @@ from crvnn_core.cli.session import Session, counting, pass_session, plugin_optio
     help="Show the tree and steps of this text as well. May be repeated.",
 )
 @set_option
-@plugin_option
 @pass_session
 def report_command(
     session: Session,

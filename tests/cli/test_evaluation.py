@@ -15,13 +15,22 @@ from small import PLUGIN
 pytestmark = pytest.mark.usefixtures("here")
 
 
+def evaluate(*args, **more):
+    return run("eval", "--plugin", PLUGIN, *args, **more)
+
+
+def evaluated(*args):
+    """What is printed as JSON."""
+    return json.loads(evaluate(*args, "--json").stdout)
+
+
 def table(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def test_a_model_is_evaluated_on_its_last_split(letters_run):
-    result = run("eval", letters_run, "--plugin", PLUGIN)
+    result = evaluate(letters_run)
     rows = [line.split() for line in result.stdout.partition("\n\n")[0].splitlines()]
     assert rows[0][:3] == ["split", "group", "examples"]
     assert rows[1][:3] == ["test", "all", "20"]
@@ -31,7 +40,7 @@ def test_a_model_is_evaluated_on_its_last_split(letters_run):
 
 
 def test_an_evaluation_can_be_printed_as_json(letters_run):
-    found = json.loads(run("eval", letters_run, "--plugin", PLUGIN, "--split", "dev", "--json").stdout)
+    found = evaluated(letters_run, "--split", "dev")
     written = json.loads((letters_run / "results.json").read_text())["splits"]["dev"]
     assert (found["run"], found["data"]) == (str(letters_run), "dev")
     assert found["total"] == pytest.approx(written["total"], abs=1e-6)
@@ -40,38 +49,38 @@ def test_an_evaluation_can_be_printed_as_json(letters_run):
 
 def test_a_model_is_evaluated_on_a_file(letters_run, here):
     (here / "mine.tsv").write_text("yes\ta b\nno\tc d\nyes\tb\n")
-    found = json.loads(run("eval", letters_run, "--plugin", PLUGIN, "--data", "mine.tsv", "--json").stdout)
+    found = evaluated(letters_run, "--data", "mine.tsv")
     assert found["data"] == "mine.tsv"
     assert found["total"]["examples"] == 3
     assert {name: score["examples"] for name, score in found["buckets"].items()} == {"1": 1, "2": 2}
     (here / "mine.tsv").write_text("yes\ta b\nperhaps\tc d\n")
-    result = run("eval", letters_run, "--plugin", PLUGIN, "--data", "mine.tsv", code=2)
+    result = evaluate(letters_run, "--data", "mine.tsv", code=2)
     assert result.stderr.strip() == "crvnn: mine.tsv:2: expected a label, a tab and letters"
 
 
 def test_settings_of_the_task_may_change_in_an_evaluation(letters_run):
-    args = ("eval", letters_run, "--plugin", PLUGIN, "--split", "train", "--json")
-    assert json.loads(run(*args, "--set", "task.rows=11").stdout)["total"]["examples"] == 11
-    assert "only the task's settings can change" in run(*args, "--set", "model.width=3", code=2).stderr
+    args = (letters_run, "--split", "train", "--set")
+    assert evaluated(*args, "task.rows=11")["total"]["examples"] == 11
+    assert "only the task's settings can change" in evaluate(*args, "model.width=3", code=2).stderr
 
 
 def test_a_file_and_a_split_are_not_evaluated_at_once(letters_run):
-    result = run("eval", letters_run, "--plugin", PLUGIN, "--data", "x", "--split", "dev", code=2)
+    result = evaluate(letters_run, "--data", "x", "--split", "dev", code=2)
     assert "give --data or --split, not both." in result.stderr
 
 
 def test_an_unknown_split_or_run_is_one_clear_message(letters_run):
-    result = run("eval", letters_run, "--plugin", PLUGIN, "--split", "devv", code=2)
+    result = evaluate(letters_run, "--split", "devv", code=2)
     assert result.stderr.startswith("crvnn: no split is called 'devv'. Did you mean 'dev'?")
-    assert "nowhere: there is no such run directory" in run("eval", "nowhere", code=2).stderr
+    assert "nowhere: there is no such run directory" in evaluate("nowhere", code=2).stderr
 
 
 # Classes.
 
 
 def test_each_class_is_scored_and_the_confusion_is_shown(letters_run):
-    shown = run("eval", letters_run, "--plugin", PLUGIN).stdout
-    found = json.loads(run("eval", letters_run, "--plugin", PLUGIN, "--json").stdout)
+    shown = evaluate(letters_run).stdout
+    found = evaluated(letters_run)
     (a, b), (c, d) = found["confusion"]["counts"]
     assert a + b + c + d == 20
     assert (a + d) / 20 == pytest.approx(found["total"]["accuracy"])
@@ -87,9 +96,9 @@ def test_each_class_is_scored_and_the_confusion_is_shown(letters_run):
 
 def test_classes_that_never_occur_are_said(letters_run, here):
     (here / "mine.tsv").write_text("yes\ta b\nyes\tb a\n")
-    result = run("eval", letters_run, "--plugin", PLUGIN, "--data", "mine.tsv")
+    result = evaluate(letters_run, "--data", "mine.tsv")
     assert "without examples here: no" in result.stdout
-    found = json.loads(run("eval", letters_run, "--plugin", PLUGIN, "--data", "mine.tsv", "--json").stdout)
+    found = evaluated(letters_run, "--data", "mine.tsv")
     assert found["classes"]["no"]["support"] == 0
     assert found["classes"]["no"]["recall"] is None
 
@@ -124,7 +133,7 @@ def test_names_that_are_too_long_for_columns_are_numbered(capsys, monkeypatch):
 
 
 def test_tables_are_written_beside_each_other(letters_run, here):
-    result = run("eval", letters_run, "--plugin", PLUGIN, "--out", "r.csv", "--json", "--hard")
+    result = evaluate(letters_run, "--out", "r.csv", "--json", "--hard")
     assert result.stderr.strip() == "wrote r.csv, r-classes.csv, r-confusion.csv"
     found = json.loads(result.stdout)
     groups = table(here / "r.csv")
@@ -145,7 +154,7 @@ def test_tables_are_written_beside_each_other(letters_run, here):
 def test_tables_go_to_csv_files_only():
     assert (
         "r.txt: tables are written to files that end in .csv"
-        in run("eval", "x", "--out", "r.txt", code=2).stderr
+        in evaluate("x", "--out", "r.txt", code=2).stderr
     )
 
 
@@ -153,7 +162,7 @@ def test_tables_go_to_csv_files_only():
 
 
 def test_seeds_are_evaluated_together(seeds_run):
-    found = json.loads(run("eval", seeds_run, "--plugin", PLUGIN, "--split", "dev", "--json").stdout)
+    found = evaluated(seeds_run, "--split", "dev")
     accuracies = [found["seeds"][str(seed)]["total"]["accuracy"] for seed in (3, 4, 5)]
     for seed, accuracy in zip((3, 4, 5), accuracies, strict=True):
         written = json.loads((seeds_run / f"seed-{seed}" / "results.json").read_text())
@@ -167,8 +176,8 @@ def test_seeds_are_evaluated_together(seeds_run):
 
 
 def test_the_spread_over_seeds_and_every_seed_are_shown(seeds_run, here):
-    shown = run("eval", seeds_run, "--plugin", PLUGIN, "--split", "dev", "--out", "r.csv").stdout
-    found = json.loads(run("eval", seeds_run, "--plugin", PLUGIN, "--split", "dev", "--json").stdout)
+    shown = evaluate(seeds_run, "--split", "dev", "--out", "r.csv").stdout
+    found = evaluated(seeds_run, "--split", "dev")
     accuracy = found["total"]["accuracy"]
     assert f"{100 * accuracy['mean']:.1f} ± {100 * accuracy['std']:.1f}" in shown
     rows = [line.split() for line in shown.splitlines()]
@@ -191,20 +200,20 @@ def test_where_one_model_is_needed_the_best_seed_is_used_and_named(seeds_run, sm
     assert best != 3  # or the first would do
     said = f"crvnn: {seeds_run}: using seed-{best}, the best of 3 seeds on 'dev' ({accuracies[best]:.1%})"
     (wanted,) = load(seeds_run / f"seed-{best}", small_catalog).predict(["a b c"])
-    result = run("predict", seeds_run, "a b c", "--plugin", PLUGIN, "--json")
+    result = run("predict", "--plugin", PLUGIN, seeds_run, "a b c", "--json")
     assert result.stderr.strip() == said
     assert json.loads(result.stdout)[0]["probabilities"] == wanted.probabilities
-    assert run("predict", seeds_run, "a b c", "--plugin", PLUGIN).stderr.strip() == said
-    assert run("predict", seeds_run / f"seed-{best}", "a", "--plugin", PLUGIN).stderr == ""
+    assert run("predict", "--plugin", PLUGIN, seeds_run, "a b c").stderr.strip() == said
+    assert run("predict", "--plugin", PLUGIN, seeds_run / f"seed-{best}", "a").stderr == ""
     assert load(seeds_run, small_catalog).predict(["a b c"]) == [wanted]
 
 
 def test_trees_of_seeds_are_compared_and_their_scores_averaged(seeds_run):
-    args = ("trees", seeds_run, "--plugin", PLUGIN, "--split", "dev")
+    args = ("trees", "--split", "dev", "--plugin", PLUGIN, seeds_run)
     found = json.loads(run(*args, "--json").stdout)
     assert found["runs"] == [f"{seeds_run}/seed-{seed}" for seed in (3, 4, 5)]
     assert found["agreement"] is not None
     assert found["seeds"][str(seeds_run)]["f1"] is None  # letters have no gold trees
     assert "agreement, the mean F1 of every two runs" in run(*args).stdout
-    again = run(*args[:2], seeds_run / "seed-3", *args[2:], code=2)
+    again = run(*args, seeds_run / "seed-3", code=2)
     assert "the same run is there twice." in again.stderr

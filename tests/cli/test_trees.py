@@ -5,10 +5,9 @@ import re
 
 import pytest
 from attrs import evolve
-from click.testing import CliRunner
 
 import small
-from crvnn_core.cli import main
+from calling import run
 from crvnn_core.inference.trained import load
 from crvnn_core.training.trainer import train
 from crvnn_core.trees import Tree
@@ -29,37 +28,35 @@ DRAWING = """\
 ROWS = "9\t[MAX 2 9 ]\n1\t[MIN 4 [MIN 1 7 ] ]\n3\t3\n"
 
 
-def crvnn(*args):
-    return CliRunner().invoke(main, ["--plugin", str(small.PLUGIN), *map(str, args)])
+def crvnn(*args, **more):
+    return run("--plugin", small.PLUGIN, *args, **more)
 
 
-def good(*args):
-    result = crvnn(*args)
-    assert result.exit_code == 0, result.output
-    return result
+def predict(*args):
+    """What ``crvnn predict`` prints."""
+    return crvnn("predict", *args).stdout
 
 
 def refused(*args):
-    result = crvnn(*args)
-    assert result.exit_code == 2, result.output
-    assert "Traceback" not in result.output
-    return " ".join(result.stderr.split())
+    return " ".join(crvnn(*args, code=2).stderr.split())
+
+
+def trained(encoder, tmp_path_factory):
+    path = tmp_path_factory.mktemp(encoder) / "run"
+    train(small.variant("training.steps=1", f"model.encoder={encoder}"), path)
+    return path
 
 
 @pytest.fixture(scope="module")
 def plain_run(tmp_path_factory):
     """A run whose encoder composes along no tree."""
-    path = tmp_path_factory.mktemp("plain") / "run"
-    train(small.variant("training.steps=1", "model.encoder=lstm"), path)
-    return path
+    return trained("lstm", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def balanced_run(tmp_path_factory):
     """A run whose encoder has a structure of its own."""
-    path = tmp_path_factory.mktemp("balanced") / "run"
-    train(small.variant("training.steps=1", "model.encoder=balanced"), path)
-    return path
+    return trained("balanced", tmp_path_factory)
 
 
 @pytest.fixture
@@ -74,14 +71,14 @@ def rows(tmp_path):
 
 def test_a_terminal_gets_a_drawing(monkeypatch):
     monkeypatch.setattr("crvnn_core.cli.predict._on_terminal", lambda: True)
-    label, drawing = good("predict", "listops", TEXT, "--trees").stdout.split("\n", 1)
+    label, drawing = predict("listops", TEXT, "--trees").split("\n", 1)
     assert label.split("\t")[0] == "9"
     assert drawing == DRAWING
 
 
 @pytest.mark.parametrize("form", ["brackets", "svg"])
 def test_a_form_can_be_asked_for(form):
-    shown = good("predict", "listops", TEXT, "--format", form).stdout
+    shown = predict("listops", TEXT, "--format", form)
     assert shown == load("listops").predict([TEXT])[0].tree.to(form).rstrip("\n") + "\n"
 
 
@@ -90,7 +87,7 @@ def test_a_form_can_be_asked_for(form):
     [("t.svg", "svg"), ("t.tex", "latex"), ("t.JSON", "json"), ("t.ptb", "nltk"), ("t.txt", "brackets")],
 )
 def test_the_suffix_of_a_file_says_the_form(tmp_path, name, form):
-    result = good("predict", "listops", TEXT, "--out", tmp_path / name)
+    result = crvnn("predict", "listops", TEXT, "--out", tmp_path / name)
     assert result.stdout == ""
     written = load("listops").predict([TEXT])[0].tree.to(form)
     assert (tmp_path / name).read_text(encoding="utf-8").rstrip("\n") == written.rstrip("\n")
@@ -98,69 +95,59 @@ def test_the_suffix_of_a_file_says_the_form(tmp_path, name, form):
 
 def test_several_trees_go_into_one_file_a_line_each_or_into_numbered_files(tmp_path):
     texts = [TEXT, "[SM 1 2 ]", "[SM 3 4 ]"]
-    good("predict", "listops", *texts, "--format", "json", "--out", tmp_path / "trees.jsonl")
+    crvnn("predict", "listops", *texts, "--format", "json", "--out", tmp_path / "trees.jsonl")
     lines = (tmp_path / "trees.jsonl").read_text().splitlines()
     assert [" ".join(Tree.read(line, "json").tokens) for line in lines] == texts
-    result = good("predict", "listops", *texts, "--out", tmp_path / "tree.svg")
-    assert "wrote 3 trees" in result.stderr
+    crvnn("predict", "listops", *texts, "--out", tmp_path / "trees.json")  # as one list
+    found = json.loads((tmp_path / "trees.json").read_text())
+    assert [" ".join(tree["tokens"]) for tree in found] == texts
+    assert "wrote 3 trees" in crvnn("predict", "listops", *texts, "--out", tmp_path / "tree.svg").stderr
     for number, text in enumerate(texts, 1):
         picture = (tmp_path / f"tree-{number}.svg").read_text(encoding="utf-8")
         assert re.findall('data-token="([^"]*)"', picture) == text.split()
     assert not (tmp_path / "tree.svg").exists()
 
 
-def test_several_trees_in_a_json_file_are_one_list(tmp_path):
-    texts = [TEXT, "[SM 1 2 ]"]
-    good("predict", "listops", *texts, "--out", tmp_path / "trees.json")
-    found = json.loads((tmp_path / "trees.json").read_text())
-    assert [" ".join(tree["tokens"]) for tree in found] == texts
-
-
 def test_a_text_that_is_no_unicode_can_be_kept(tmp_path, letters_run):
     path = tmp_path / "trees.json"  # as an operating system hands over a byte that it cannot decode
-    good("predict", letters_run, "a \udcff", "--out", path)
+    crvnn("predict", letters_run, "a \udcff", "--out", path)
     assert Tree.read(path.read_text(encoding="utf-8"), "json").tokens == ("a", "\udcff")
 
 
 def test_several_drawings_have_an_empty_line_between_them():
-    shown = good("predict", "listops", TEXT, "[SM 1 2 ]", "--format", "terminal").stdout
+    shown = predict("listops", TEXT, "[SM 1 2 ]", "--format", "terminal")
     first, second = shown.split("\n\n")
     assert first + "\n" == DRAWING
     assert [line.split()[-1] for line in second.splitlines()] == ["[SM", "1", "2", "]"]
 
 
 def test_unknown_tokens_are_marked_and_named(letters_run):
-    result = good("predict", letters_run, "a zebra b", "--format", "terminal")
+    result = crvnn("predict", letters_run, "a zebra b", "--format", "terminal")
     assert "crvnn: text 1: unknown to the model: 'zebra'" in result.stderr
     assert next(line for line in result.stdout.splitlines() if "╌" in line).endswith("╌ zebra")
-    (answer,) = json.loads(good("predict", letters_run, "a zebra b", "--trees", "--json").stdout)
+    (answer,) = json.loads(predict(letters_run, "a zebra b", "--trees", "--json"))
     (tree,) = answer["trees"]
-    assert answer["text"] == "a zebra b"
-    assert tree["unknown"] == [1]
-    assert tree["tokens"] == ["a", "zebra", "b"]
+    assert (tree["tokens"], tree["unknown"]) == (["a", "zebra", "b"], [1])
     assert Tree.read(tree["brackets"], "brackets").same(Tree.read(json.dumps(tree), "json"))
     assert all(0 <= node["chance"] <= 1 for node in tree["nodes"])
 
 
 def test_what_looks_like_html_is_shown_and_never_markup(letters_run):
-    shown = good("predict", letters_run, "<script>alert(1)</script> b", "--format", "svg").stdout
+    shown = predict(letters_run, "<script>alert(1)</script> b", "--format", "svg")
     assert "<script" not in shown
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
 
 
 def test_pairs_give_two_trees_each(pairs_run):
-    shown = good("predict", pairs_run, "a b", "c d e", "--format", "brackets").stdout.splitlines()
+    shown = predict(pairs_run, "a b", "c d e", "--format", "brackets").splitlines()
     assert [Tree.read(line, "brackets").tokens for line in shown] == [("a", "b"), ("c", "d", "e")]
     assert "3 cannot be paired" in refused("predict", pairs_run, "a", "b", "c")
 
 
-def test_hard_decisions_are_parsed_along():
-    shown = good("predict", "listops-guided", TEXT, "--hard", "--format", "brackets").stdout.strip()
-    assert shown == "((((([MAX 2) 9) ((([MIN 4) 7) ])) 0) ])"
-
-
-def test_a_structure_of_its_own_is_shown_too(balanced_run):
-    assert good("predict", balanced_run, "a b c d", "--format", "brackets").stdout.strip() == "((a b) (c d))"
+def test_trees_are_those_of_hard_decisions_and_of_an_encoder_with_its_own(balanced_run):
+    shown = predict("listops-guided", TEXT, "--hard", "--format", "brackets")
+    assert shown == "((((([MAX 2) 9) ((([MIN 4) 7) ])) 0) ])\n"
+    assert predict(balanced_run, "a b c d", "--format", "brackets") == "((a b) (c d))\n"
 
 
 @pytest.mark.parametrize(
@@ -195,25 +182,25 @@ def test_a_run_without_trees_is_named_with_its_encoder(plain_run, command):
 
 
 def test_conflicts_are_told_and_marked(eager_run):
-    result = good("predict", eager_run, "a b c d", "--format", "terminal")
+    result = crvnn("predict", eager_run, "a b c d", "--format", "terminal")
     assert result.stdout == "    ┌── a\n  ┌─\u2573── b\n┌─\u2573──── c\n┴────── d\n"
     said = "crvnn: text 1: 2 conflicts: 'a' (token 1, step 1), 'b' (token 2, step 1). "
     assert said in result.stderr
-    (found,) = json.loads(good("predict", eager_run, "a b c d", "--trees", "--json").stdout)
+    (found,) = json.loads(predict(eager_run, "a b c d", "--trees", "--json"))
     (tree,) = found["trees"]
     assert [node["conflict"] for node in tree["nodes"]] == [1, 1, None]
     assert tree["conflicts"] in result.stderr
-    assert "conflict" not in good("predict", "listops", TEXT, "--trees").stderr
+    assert "conflict" not in crvnn("predict", "listops", TEXT, "--trees").stderr
 
 
 def test_trees_are_extracted_as_one_asks(letters_run):
     model = load(letters_run, small.catalog_with())
     for extraction in ("cumulative", "existence"):
         tree = evolve(model, extraction=extraction).predict(["a b c d"])[0].tree
-        shown = good(
-            "predict", letters_run, "a b c d", "--extraction", extraction, "--trees", "--json"
-        ).stdout
-        assert json.loads(shown)[0]["trees"][0]["nodes"] == tree.plain()["nodes"]
+        (found,) = json.loads(
+            predict(letters_run, "a b c d", "--extraction", extraction, "--trees", "--json")
+        )
+        assert found["trees"][0]["nodes"] == tree.plain()["nodes"]
     assert "'cumulative', 'existence'" in refused("predict", letters_run, "a b", "--extraction", "sum")
 
 
@@ -222,18 +209,20 @@ def test_trees_are_extracted_as_one_asks(letters_run):
 
 def test_sequences_with_conflicts_are_counted_and_their_trees_are_not_faithful(eager_run):
     args = ("trees", eager_run, "--split", "dev")
-    found = json.loads(good(*args, "--json").stdout)
+    found = json.loads(crvnn(*args, "--json").stdout)
     examples = load(eager_run, small.catalog_with()).examples("dev")
     longer = sum(len(example.sequences[0]) > 2 for example in examples)
     assert found["conflicts"] == {str(eager_run): longer}
     assert 0 < found["faithfulness"][str(eager_run)] < 0.9
-    lines = [line.split() for line in good(*args).stdout.splitlines()]
-    assert ["trees", "faithful", "conflicts"] in lines  # letters have no gold trees
+    shown = crvnn(*args).stdout
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["trees", "faithful", "conflicts"] in lines
     assert [str(eager_run), f"{found['faithfulness'][str(eager_run)]:.1%}", str(longer)] in lines
+    assert "the task 'letters' has no gold trees for these examples" in shown
 
 
 def test_the_table_has_the_model_and_the_baselines(rows):
-    shown = good("trees", "listops-guided", "--data", rows).stdout
+    shown = crvnn("trees", "listops-guided", "--data", rows).stdout
     lines = {line.split()[0]: line.split()[1:] for line in shown.splitlines()}
     assert lines["listops-guided"] == ["100.0%", "100.0%", "100.0%", "100.0%", "4.0", "100.0%", "0"]
     assert {"left-branching", "right-branching", "balanced", "random"} < lines.keys()
@@ -242,30 +231,27 @@ def test_the_table_has_the_model_and_the_baselines(rows):
 
 def test_without_anything_to_compare_there_is_no_table(tmp_path):
     (tmp_path / "short.tsv").write_text("3\t3\n")
-    shown = good("trees", "listops-guided", "--data", tmp_path / "short.tsv").stdout
+    shown = crvnn("trees", "listops-guided", "--data", tmp_path / "short.tsv").stdout
     assert shown.endswith("0 of 1 sequences in 1 examples; left out: 1 of fewer than 3 tokens\n")
     assert "random" not in shown
 
 
 def test_machines_get_the_same(rows):
-    result = json.loads(good("trees", "listops-guided", "--data", rows, "--hard", "--json").stdout)
+    result = json.loads(crvnn("trees", "listops-guided", "--data", rows, "--hard", "--json").stdout)
     assert result["examples"] == result["sequences"] == 3
-    assert result["too_short"] == 1
-    assert result["without_gold_tree"] == 0
+    assert (result["too_short"], result["without_gold_tree"], result["agreement"]) == (1, 0, None)
     assert result["scores_hard"]["listops-guided"]["exact"] == 1
-    assert result["agreement"] is None
     # [MAX 2 9 ] branches to the left all through; of the other's five nontrivial spans, [MIN 4 and all but ] do.
     left = result["scores"]["left-branching"]
     assert left["f1"] == pytest.approx((1 + 2 / 5) / 2)
     assert left["corpus_f1"] == pytest.approx(4 / 7)
-    assert left["exact"] == 0.5
-    assert left["constituents"] == 0
+    assert (left["exact"], left["constituents"]) == (0.5, 0)
 
 
 def test_examples_and_seed_choose_what_is_looked_at():
     arguments = ["trees", "listops-guided", "--examples", 20, "--set", "task.test_max_tokens=12", "--json"]
     one, same, other = (
-        json.loads(good(*arguments, *more).stdout) for more in ([], ["--seed", 0], ["--seed", 1])
+        json.loads(crvnn(*arguments, *more).stdout) for more in ([], ["--seed", 0], ["--seed", 1])
     )
     assert one == same
     assert one["examples"] == 20
@@ -274,34 +260,28 @@ def test_examples_and_seed_choose_what_is_looked_at():
 
 def test_several_runs_agree_more_or_less(letters_run, balanced_run):
     arguments = ["trees", letters_run, balanced_run, "--split", "dev"]
-    found = json.loads(good(*arguments, "--json").stdout)
+    found = json.loads(crvnn(*arguments, "--json").stdout)
     models = [load(run, small.catalog_with()) for run in (letters_run, balanced_run)]
     rows = models[0].examples("dev")
     both = zip(*(model.trees(rows) for model in models), strict=True)
     scores = [f1(one, two) for (one,), (two,) in both if len(one.tokens) >= 3]
     assert found["scores"] == {}
     assert found["agreement"] == pytest.approx(sum(scores) / len(scores))
-    shown = good(*arguments).stdout
+    shown = crvnn(*arguments).stdout
     assert f"agreement, the mean F1 of every two runs: {found['agreement']:.1%}" in shown
     assert "dev: no scores, since the task 'letters' has no gold trees for these examples" in shown
 
 
 def test_hard_decisions_agree_among_themselves(rows):
     arguments = ["trees", "listops", "listops-guided", "--data", rows, "--hard"]
-    found = json.loads(good(*arguments, "--json").stdout)
+    found = json.loads(crvnn(*arguments, "--json").stdout)
     assert list(found["scores"])[:2] == list(found["scores_hard"]) == ["listops", "listops-guided"]
     # The guided one finds the gold trees, so the other agrees with it as far as with these.
     assert found["agreement"] == pytest.approx(found["scores"]["listops"]["f1"])
     assert found["agreement_hard"] == pytest.approx(found["scores_hard"]["listops"]["f1"])
-    shown = good(*arguments).stdout
+    shown = crvnn(*arguments).stdout
     assert "listops-guided, hard" in shown
     assert "agreement, hard" in shown
-
-
-def test_without_gold_trees_one_run_is_not_scored_and_its_faithfulness_is_shown(letters_run):
-    shown = good("trees", letters_run, "--split", "dev").stdout
-    assert "the task 'letters' has no gold trees for these examples" in shown
-    assert ["trees", "faithful", "conflicts"] in [line.split() for line in shown.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +306,7 @@ def test_runs_on_pairs_and_on_single_texts_do_not_go_together(letters_run, pairs
 def test_the_shipped_models_find_lists_that_no_tree_without_a_model_finds():
     models = ("listops", "listops-guided", "listops-self-training")
     arguments = ["trees", *models, "--examples", 100, "--seed", 2024, "--json"]
-    scores = json.loads(good(*arguments, "--set", "task.test_max_tokens=40").stdout)["scores"]
+    scores = json.loads(crvnn(*arguments, "--set", "task.test_max_tokens=40").stdout)["scores"]
     assert all(scores[name]["constituents"] > 0.98 for name in models)
     assert scores["listops"]["exact"] == scores["listops-guided"]["exact"] == 1
     baselines = ("left-branching", "right-branching", "balanced", "random")

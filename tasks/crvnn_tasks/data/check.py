@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from crvnn_core.cli.session import Session, json_option, pass_session, plugin_option, print_json, set_option
+from crvnn_core.cli.session import Session, json_option, pass_session, print_json, set_option
 from crvnn_tasks.data.survey import Findings, histogram, missing_splits, summary, survey
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ def task_of(offer: Offer, directory: Path | None, sets: Sequence[str]) -> FileTa
 @click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where the files are.")
 @set_option
 @json_option
-@plugin_option
 @pass_session
 def check_command(
     session: Session, name: str, directory: Path | None, sets: tuple[str, ...], as_json: bool

@@ -74,7 +74,8 @@ class Catalog:
     def records(self, kind: str) -> Mapping[str, tuple[Any, Source]]:
         """What plug-ins offer of a kind, a slot or one of ``KINDS``, by name; each with the plug-in that it is from."""
         if kind in KINDS:
-            return {"preset": self.presets, "spec": self.specs, "model": self.models}[kind]
+            records: Mapping[str, tuple[Any, Source]] = getattr(self, f"{kind}s")
+            return records
         return {name: (offer.component, offer.source) for name, offer in self.components[kind].items()}
 
     def defaults(self, slot: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import re
 import tomllib
 import warnings
@@ -259,9 +258,14 @@ def override(text: str) -> tuple[dict[str, Any], Origin]:
         raise SpecError(
             [Origin(f"--set {text:.60}").problem((), f"the value cannot be read: {error}")]
         ) from None
-    for part in reversed(_split(key)):
-        parsed = {part: parsed}
-    return parsed, origin
+    return nested(_split(key), parsed), origin
+
+
+def nested(path: Path_, value: Any) -> dict[str, Any]:
+    """Nested tables that hold only ``value``, at ``path``."""
+    for key in reversed(path):
+        value = {key: value}
+    return dict(value)
 
 
 def overrides(texts: Sequence[str]) -> tuple[list[tuple[dict[str, Any], Origin]], list[Problem]]:
@@ -383,22 +387,3 @@ def merge_tables(into: dict[str, Any], data: Mapping[str, Any]) -> None:
             merge_tables(into[key], value)
         else:
             into[key] = value
-
-
-def absolute(value: Any, origin: Origin) -> Any:
-    """A path (or a list of paths) of a spec as an absolute one, so that it means the same in every directory.
-
-    A relative path in a file starts from the directory of that file, one of --set from the working directory.
-    """
-    if isinstance(value, (list, tuple)):
-        return type(value)(absolute(each, origin) for each in value)
-    if origin.directory is None or not value or not isinstance(value, (str, PurePath)) or "://" in str(value):
-        return value
-    try:
-        path = Path(value).expanduser()
-    except RuntimeError as error:  # nobody is called so
-        raise ValueError(f"{value!r}: {error}") from None
-    start = origin.directory
-    if origin.packaged and not (start / path).exists():
-        start = Path()  # the package has no such file: it is the user's data
-    return type(value)(os.path.abspath(start / path))

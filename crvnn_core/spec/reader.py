@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Mapping
-from pathlib import PurePath
-from typing import Any, Literal, get_origin
+from pathlib import Path, PurePath
+from typing import Any, Literal, get_args, get_origin
 
 import attrs
 import tomli_w
 from attrs import define, field
 
 from crvnn_core.annotations import check_value, holds_path
-from crvnn_core.errors import FAILURES, Path_, PluginError, Problem, nearest, raised_at
+from crvnn_core.errors import FAILURES, Origin, Path_, PluginError, Problem, nearest, raised_at
 from crvnn_core.host.catalog import Catalog, Offer
 from crvnn_core.host.slots import SLOT_BY_NAME, SLOT_BY_PATH, Slot
-from crvnn_core.spec.layers import Layered, absolute
+from crvnn_core.spec.layers import Layered
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
 
 _TABLES = {"model": ModelSpec, "training": TrainingSpec}
@@ -62,7 +63,7 @@ class Reader:
             elif key in _TABLES:
                 values[key] = self._table(_TABLES[key], data.get(key, {}), path)
             elif key in data:
-                values[key] = self._value(attribute, data[key], path)
+                values[key] = self._value(attribute.type, data[key], path)
         if len(self.problems) > before:
             return None
         try:
@@ -71,14 +72,13 @@ class Reader:
             self.complain(at, str(error))
             return None
 
-    def _value(self, attribute: attrs.Attribute[Any], value: Any, path: Path_) -> Any:
-        kind = attribute.type
-        if get_origin(kind) is Literal and isinstance(value, int):  # --set training.precision=32
-            value = str(value)
+    def _value(self, kind: Any, value: Any, path: Path_) -> Any:
+        if get_origin(kind) is Literal and isinstance(value, int) and value not in get_args(kind):
+            value = str(value)  # --set training.precision=32
         try:
             value = check_value(value, kind)
             if value and holds_path(kind):
-                value = absolute(value, self.layered.origin(path))
+                value = _absolute(value, self.layered.origin(path))
         except ValueError as error:
             self.complain(path, str(error))
         return value
@@ -116,26 +116,20 @@ class Reader:
         return PartSpec(name, self._params(offer, params, path), path, tuple(params), self.layered.origin)
 
     def _params(self, offer: Offer, given: Mapping[str, Any], path: Path_) -> dict[str, Any]:
-        settings, filled_in = settings_of(offer), SLOT_BY_NAME[offer.slot].filled_in
+        slot, settings = SLOT_BY_NAME[offer.slot], settings_of(offer)
         title = f"{offer.slot} '{offer.component.name}'"
         for key in given:
-            if key in filled_in and key in offer.component.parameters():
-                self.complain((*path, key), f"{title} is always given {filled_in[key]}")
+            if key in slot.filled_in and key in offer.component.parameters():
+                self.complain((*path, key), f"{title} is always given {slot.filled_in[key]}")
             elif key not in settings:
                 has = f"It has {', '.join(settings)}." if settings else "It has none."
                 self.complain((*path, key), f"{title} has no parameter '{key}'.{nearest(key, settings)}", has)
         params: dict[str, Any] = {}
-        slot = SLOT_BY_NAME[offer.slot]
         for key, parameter in settings.items():
             if key == slot.inner:
                 params[key] = self._part(slot, given.get(key), (*path, key))
             elif key in given:
-                try:
-                    params[key] = check_value(given[key], parameter.annotation)
-                    if params[key] and holds_path(parameter.annotation):
-                        params[key] = absolute(params[key], self.layered.origin((*path, key)))
-                except ValueError as error:
-                    self.complain((*path, key), str(error))
+                params[key] = self._value(parameter.annotation, given[key], (*path, key))
             elif parameter.default is not inspect.Parameter.empty:
                 params[key] = _writable(offer, key, parameter.default)
             else:
@@ -166,3 +160,22 @@ def settings_of(offer: Offer) -> dict[str, inspect.Parameter]:
         return offer.component.settings(offer.slot)
     except FAILURES as error:
         raise PluginError(f"{offer}: its parameters cannot be read: {error}") from error
+
+
+def _absolute(value: Any, origin: Origin) -> Any:
+    """A path (or a list of paths) of a spec as an absolute one, so that it means the same in every directory.
+
+    A relative path in a file starts from the directory of that file, one of --set from the working directory.
+    """
+    if isinstance(value, (list, tuple)):
+        return type(value)(_absolute(each, origin) for each in value)
+    if origin.directory is None or not value or not isinstance(value, (str, PurePath)) or "://" in str(value):
+        return value
+    try:
+        path = Path(value).expanduser()
+    except RuntimeError as error:  # nobody is called so
+        raise ValueError(f"{value!r}: {error}") from None
+    start = origin.directory
+    if origin.packaged and not (start / path).exists():
+        start = Path()  # the package has no such file: it is the user's data
+    return type(value)(os.path.abspath(start / path))

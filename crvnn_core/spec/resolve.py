@@ -13,7 +13,6 @@ import attrs
 from crvnn_core.errors import (
     CrvnnWarning,
     Origin,
-    Path_,
     Problem,
     SpecError,
     UnknownNameError,
@@ -27,6 +26,7 @@ from crvnn_core.spec.layers import (
     encoder_parameters,
     fill_in_inner,
     find_spec,
+    nested,
     override,
     overrides,
     read_tables,
@@ -65,7 +65,7 @@ def read_spec(
         if slot not in paths:
             raise UnknownNameError(f"no slot of a spec is called '{slot}'.{nearest(slot, paths)}")
         origin = Origin(f"--{slot} {name}", directory=Path(), every_stage=True)
-        layers.append((_nested(paths[slot], name), {}, origin))
+        layers.append((nested(paths[slot], name), {}, origin))
     if changes:
         origin = Origin("changes", directory=Path(), every_stage=True)
         layers.append((read_tables(changes, origin), {}, origin))
@@ -79,13 +79,6 @@ def spec_layers(catalog: Catalog, path: Path | str | Mapping[str, Any] | None) -
     if isinstance(path, Mapping):
         return table_layers(path, named)
     return read_toml(find_spec(path, named), named) if path is not None else []
-
-
-def _nested(path: Path_, value: Any) -> dict[str, Any]:
-    """Nested tables that hold only ``value``, at ``path``."""
-    for key in reversed(path):
-        value = {key: value}
-    return dict(value)
 
 
 def resolve(
@@ -138,7 +131,7 @@ def _defaults(catalog: Catalog) -> Layered:
     for slot in SLOT_BY_NAME.values():
         names = catalog.defaults(slot.name)
         if slot.many or names:
-            layered.lay(_nested(slot.path, names if slot.many else names[0]), {}, Origin("defaults"))
+            layered.lay(nested(slot.path, names if slot.many else names[0]), {}, Origin("defaults"))
     return layered
 
 

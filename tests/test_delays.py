@@ -38,7 +38,7 @@ def test_what_is_quick_is_not_named(capsys, monkeypatch):
 IMPATIENT = """
 import sys
 from crvnn_core import signals
-from crvnn_core.training.processes import devices
+from crvnn_core.training import devices
 devices._STARTING, signals.GRACE = 0.1, 0.2
 from crvnn_core.cli import main
 main(prog_name="crvnn")

@@ -22,7 +22,8 @@ from crvnn_core.runs.spec_file import flatten
 from crvnn_core.spec import RunSpec, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
-from crvnn_core.training.processes.devices import launched, noticing_lost_processes
+from crvnn_core.training.devices import launched
+from crvnn_core.training.heartbeats import heartbeats
 from crvnn_core.training.run import Outcome, threads_of
 from crvnn_core.training.trainer import train
 
@@ -160,7 +161,7 @@ def train_all(
     group = RunDirectory(Path(fabric.broadcast(str(out))))
     alone, outcomes = first is None, {}
     locked = contextlib.nullcontext() if alone or not fabric.is_global_zero else group.lock(create=not resume)
-    with noticing_lost_processes(fabric, group.path), locked:
+    with heartbeats(fabric, group.path), locked:
         if fabric.is_global_zero and not (alone or resume):
             _create_group(group, specs)
         fabric.barrier()

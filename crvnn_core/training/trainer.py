@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
+import random
+import time
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
 import torch
 from attrs import asdict
 from torch import Tensor
 
-from crvnn_core.errors import CrvnnError, PluginError
+from crvnn_core.errors import CrvnnError, InputError, PluginError
 from crvnn_core.host.faults import refusing_exit
 from crvnn_core.interfaces import Example, set_progress
 from crvnn_core.model.model import Model
@@ -26,20 +32,24 @@ from crvnn_core.training.data import (
     development_split,
     epoch_batches,
     evenly_spaced,
+    example_length,
     free_memory,
+    out_of_memory,
+    padded_size,
     split_examples,
+    within_budget,
 )
-from crvnn_core.training.evaluation import evaluate
-from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
-from crvnn_core.training.processes.devices import (
-    Fabric,
+from crvnn_core.training.devices import (
     launched,
-    noticing_lost_processes,
     products_note,
     read_by_first,
+    remark_on_busy_cores,
     rounded_products,
     summed,
 )
+from crvnn_core.training.evaluation import evaluate
+from crvnn_core.training.heartbeats import heartbeats
+from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import (
     Outcome,
@@ -53,7 +63,17 @@ from crvnn_core.training.run import (
     write_results,
 )
 from crvnn_core.training.stages import announcement, carry_optimizer_state
-from crvnn_core.training.step import Stepper
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+_WIDER = {"16-mixed": "32", "bf16-mixed": "32", "32-true": "64"}  # from Fabric's names to those of specs
+_OVERFLOW = (
+    " The loss is finite, so the gradient may have overflowed in the backward pass: if so, a run with --set"
+    " training.precision={} does not stop here."
+)
+_LOOK = 100  # steps between two looks at how busy the cores are, which take some milliseconds
+_LEAST_SCALE = 1e-4  # of the gradient scaler; gradients that overflow below this are not finite themselves
 
 
 def train(
@@ -69,19 +89,18 @@ def train(
 
     :param out: the run directory; nothing is written without one.
     :param resume: continue the run in that directory from its last checkpoint.
-    :param fabric: already launched (``devices.launched``); by default one is launched from the spec.
+    :param fabric: already launched, within ``heartbeats``; by default one is launched from the spec.
     :param evaluate_splits: splits on which the best weights are evaluated at the end; by default all but the first,
         which is for training.
     :param notes: for the observers, when training starts.
     """
-    fabric = fabric or launched(assembly.spec.training)
+    beating = contextlib.nullcontext()
+    if fabric is None:
+        fabric = launched(assembly.spec.training)
+        beating = heartbeats(fabric, out)
     run = RunDirectory(out) if out is not None else None
     precision = assembly.spec.training.precision
-    with (
-        noticing_lost_processes(fabric, out),
-        refusing_exit(assembly.catalog),
-        contextlib.ExitStack() as stack,
-    ):
+    with beating, refusing_exit(assembly.catalog), contextlib.ExitStack() as stack:
         if run is not None and fabric.is_global_zero:
             stack.enter_context(run.lock(create=not resume))
             if not resume:
@@ -98,12 +117,12 @@ def train(
             trainer.begin([*notes, *products_note(fabric, precision)])
             with trainer.interruption.deferred() if run else contextlib.nullcontext():
                 while not (stopped := trainer.reason_to_stop()) or trainer.next_stage():
-                    if not stopped:
-                        metrics = trainer.stepper.update(trainer.batch())
-                        if metrics is not None:
-                            trainer.advance(metrics)
-                        else:
-                            free_memory()
+                    if stopped:
+                        continue
+                    if (metrics := trainer.step()) is not None:
+                        trainer.advance(metrics)
+                    else:
+                        free_memory()
             finished = not trainer.interruption.requested
             results = trainer.evaluate_best(splits) if finished else {}
         except BaseException as error:
@@ -127,6 +146,9 @@ class Trainer:
         observers = [*assembly.observers, *([JsonLines(str(run.metrics))] if run else [])]
         self.observers = ObserverDispatch(observers if fabric.is_global_zero else [])
         self.interruption = Interruption()
+        #: The gradient scaler of 16-bit mixed precision.
+        self._scaler: Any = getattr(fabric._precision, "scaler", None)
+        self._told_of_threads = False  # that the cores are busy
         if state:
             self._restore(state)
         else:
@@ -137,24 +159,14 @@ class Trainer:
         self.position, self.stage = position, self.stages[position.stage]
         self.spec, self.task = self.stage.spec.training, self.stage.task
         self.model: Model = self.stage.model
-        wrapped_model = self.fabric.setup_module(self.model)
+        self.wrapped_model = self.fabric.setup_module(self.model)
         if weights is not None:
             self.model.load_state_dict(fitted_weights(weights, self.model))
         # Once the weights are on their device: some optimizers copy them.
         self.optimizer = self.stage.optimizer()
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.stepper = Stepper(
-            fabric=self.fabric,
-            model=self.model,
-            wrapped_model=wrapped_model,
-            wrapped_optimizer=self.fabric.setup_optimizers(self.optimizer),
-            objective=self.stage.objective(),
-            position=position,
-            seed=self.assembly.spec.seed,
-            clip=self.spec.clip,
-            directory=self.directory,
-            note=self._note,
-        )
+        self.wrapped_optimizer = self.fabric.setup_optimizers(self.optimizer)
+        self.objective = self.stage.objective()
         self._epoch: list[list[Example]] = []
         self._dev: list[Example] | None = None
         self._best: dict[str, Tensor] = {}  # the best weights, where no directory keeps them
@@ -204,19 +216,118 @@ class Trainer:
         self._announce(announcement(self.assembly.spec, self.position.stage, kept))
         return True
 
-    def batch(self) -> list[Example]:
-        """The examples of the next step, for which schedules and learning rates are set."""
-        set_progress(self.model, (self.position.stage_step + 1) / self.position.stage_total)
-        factor = self.position.learning_rate_factor(self.spec)
+    def step(self) -> dict[str, float] | None:
+        """Take one optimizer step on the next batch; its metrics, or ``None`` if it is to be tried again.
+
+        The gradient is accumulated over processes, and over micro-batches within the token budget, which is smaller
+        after memory ran out.
+        """
+        began = time.perf_counter()
+        position, fabric, examples = self.position, self.fabric, self._epoch[self.position.batch]
+        set_progress(self.model, (position.stage_step + 1) / position.stage_total)
+        factor = position.learning_rate_factor(self.spec)
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
-        return self._epoch[self.position.batch]
+        # Seeded by the step and the process, so that a step can be repeated.
+        seed = zlib.crc32(f"{self.assembly.spec.seed} {position.step} {fabric.global_rank}".encode())
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        self.wrapped_optimizer.zero_grad()
+        mine = self._share(examples)
+        used = mine or examples[:1]  # a process without a share still takes part in the all-reduce
+        groups = within_budget(used, position.tokens)
+        facts = torch.zeros(3, device=fabric.device)  # loss, right answers and depth, summed over examples
+        try:
+            for number, indices in enumerate(groups, 1):
+                members = [used[i] for i in indices]
+                batch = self.model.batch(members).to(fabric.device)
+                counted = len(members) if mine else 0
+                waiting = number < len(groups) and fabric.world_size > 1
+                with fabric.no_backward_sync(self.wrapped_model, enabled=waiting):
+                    with fabric.autocast():  # for what the objective computes without the wrapped model
+                        loss, output = self.objective.loss(self.model, self.wrapped_model, batch, members)
+                    # DDP averages over processes, so each one counts for its share of the whole batch.
+                    fabric.backward(loss * (counted * fabric.world_size / len(examples)))
+                right = (output.logits.argmax(-1) == batch.labels).sum()
+                depth = torch.stack([encoding.steps for encoding in output.encodings]).float().mean()
+                facts += torch.stack([loss.detach().float(), right.float() / len(members), depth]) * counted
+        except InputError as error:  # the data was checked, so this comes from the weights
+            self._fail(examples, str(error))
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            self._shrink(used, groups, error)
+            return None
+        metrics = dict(zip(("loss", "accuracy", "depth"), self._update_weights(examples, facts), strict=True))
+        seconds = max(time.perf_counter() - began, 1e-9)  # some clocks stand still for so long
+        tokens = sum(map(example_length, examples))
+        learning_rate = self.optimizer.param_groups[0]["lr"]
+        speed = {"tokens_per_second": tokens / seconds, "seconds": seconds}
+        return {**metrics, **speed, "learning_rate": learning_rate}
 
-    def advance(self, metrics: dict[str, float]) -> None:
+    def _update_weights(self, examples: Sequence[Example], facts: Tensor) -> list[float]:
+        """Let the optimizer take its step, unless something is not finite; the means of ``facts`` over the batch."""
+        norm = self.fabric.clip_gradients(
+            self.wrapped_model, self.wrapped_optimizer, max_norm=self.spec.clip, error_if_nonfinite=False
+        )
+        assert norm is not None
+        *sums, size = torch.cat([summed(self.fabric, facts), norm.detach().float().reshape(1)]).tolist()
+        scaler = self._scaler  # after an overflow it skips the step and lowers the scale
+        overflows = scaler is not None and scaler.get_scale() >= _LEAST_SCALE
+        if not math.isfinite(sums[0]) or not (math.isfinite(size) or overflows):
+            what = f"the loss is {sums[0] / len(examples):.4g} and the gradient's norm {size:.4g}"
+            wider = _WIDER.get(self.fabric._precision.precision) if math.isfinite(sums[0]) else None
+            self._fail(examples, what, _OVERFLOW.format(wider) if wider else "")
+        self.wrapped_optimizer.step()
+        look = (self.position.step + 1) % _LOOK == 0 and self.fabric.device.type == "cpu"
+        if look and not self._told_of_threads and (remark := remark_on_busy_cores()):
+            self._told_of_threads = True
+            self._note(f"{remark}. Interrupt it and resume with --set training.threads=1 to be faster.")
+        return [number / len(examples) for number in sums]
+
+    def _shrink(self, mine: Sequence[Example], groups: Sequence[Sequence[int]], error: RuntimeError) -> None:
+        """Take a smaller budget than the largest of these groups; an error if that is one example."""
+        largest = max(padded_size([mine[i] for i in group]) for group in groups)
+        step = self.position.step + 1
+        if self.fabric.world_size > 1 or max(map(example_length, mine)) >= largest:
+            raise CrvnnError(
+                f"memory ran out at step {step}, with {largest:,} tokens at a time. "
+                f"Set training.tokens to less than that. {self._last_good()}"
+            ) from error
+        self.position.tokens = max(largest // 2, 1)
+        self._note(
+            f"memory ran out at step {step} with {largest:,} tokens at a time; "
+            f"going on with at most {self.position.tokens:,} (the batch stays as it is)"
+        )
+
+    def _share(self, examples: Sequence[Example]) -> Sequence[Example]:
+        """The examples of a batch that this process computes: every n-th of n processes."""
+        return examples[self.fabric.global_rank :: self.fabric.world_size]
+
+    def _fail(self, examples: Sequence[Example], what: str, advice: str = "") -> NoReturn:
+        position = self.position
+        parts = [f"{what} at step {position.step + 1} (batch {position.batch} of epoch {position.epoch})"]
+        parts[0] += ", and the weights were not changed by it."
+        if self.directory is not None:
+            if self.fabric.is_global_zero:
+                lines = [json.dumps({"sequences": e.sequences, "label": int(e.label)}) for e in examples]
+                self.directory.failed_batch.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            parts.append(f"Its examples are in {self.directory.failed_batch}.")
+        parts.append(self._last_good())
+        rate = "--set training.optimizer.learning_rate=..., also with --resume"
+        parts.append(f"A smaller learning rate may help ({rate}).{advice}")
+        raise CrvnnError(" ".join(parts))
+
+    def _last_good(self) -> str:
+        if self.directory is None or not self.directory.last.exists():
+            return "There is no checkpoint yet."
+        return f"The last good checkpoint is {self.directory.last}."
+
+    def advance(self, metrics: Mapping[str, float]) -> None:
         """Count a step, and do what is due after it: tell the observers, evaluate, save, begin the next epoch."""
         position = self.position
         position.advance(len(self._epoch))
-        metrics["learning_rate"] = self.optimizer.param_groups[0]["lr"]
         self.observers.send("stepped", position.step, metrics)
         if position.needs_evaluation(self.spec):
             self._evaluate_development()
@@ -299,12 +410,11 @@ class Trainer:
         """Save the state, and the weights as the best ones if they are: before the state, so that a kill repeats it."""
         if self.directory is None or not self.fabric.is_global_zero:
             return
-        scaler = self.stepper.scaler
         state = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "position": asdict(self.position),
-            "scaler": scaler.state_dict() if scaler is not None else {},
+            "scaler": self._scaler.state_dict() if self._scaler is not None else {},
         }
         weights = fitted_weights(state["model"], self.stages[-1].model) if best else None
         try:
@@ -319,7 +429,7 @@ class Trainer:
             self._enter_stage(Position(**state["position"]))
             load_weights(self.model, state["model"], Path("the last checkpoint"))
             self.optimizer.load_state_dict(state["optimizer"])
-            if self.stepper.scaler is not None and state["scaler"]:
-                self.stepper.scaler.load_state_dict(state["scaler"])
+            if self._scaler is not None and state["scaler"]:
+                self._scaler.load_state_dict(state["scaler"])
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise CrvnnError(f"the last checkpoint does not fit this run: {error!r}") from error

@@ -6,7 +6,7 @@ from torch.nn.functional import linear
 
 import crvnn_parts.operations.gated as operations
 from crvnn_core.kernels import without
-from crvnn_core.training.processes.devices import rounded_products
+from crvnn_core.training.devices import rounded_products
 from crvnn_parts.cells.gated import GatedCell
 from twins import needs_kernels, numbers, outcome, unclean_memory
 

@@ -54,16 +54,15 @@ SCRIPT = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from crvnn_core.training.trainer import train
-from crvnn_core.training.step import Stepper
+from crvnn_core.training.trainer import Trainer, train
 from small import variant
 
-seen, share = [], Stepper._share
+seen, share = [], Trainer._share
 def recorded(self, examples):
     mine = share(self, examples)
     seen.append([self.position.epoch, [[e.sequences, e.label] for e in mine]])
     return mine
-Stepper._share = recorded
+Trainer._share = recorded
 
 for name, sets in json.loads(sys.argv[3]).items():
     seen.clear()

@@ -11,7 +11,7 @@ import torch
 from crvnn_core import CrvnnError
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
-from crvnn_core.training.processes.devices import _layout, launched
+from crvnn_core.training.devices import _layout, launched
 from crvnn_core.training.trainer import train
 from small import PLUGIN, begin, differences, options, variant, weights
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,53 +19,20 @@ from crvnn_core.errors import CrvnnError
 from crvnn_core.signals import ended_by_signal
 from crvnn_core.spec import TrainingSpec
 
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
 #: The numbers by which launchers (torchrun, SLURM) number processes.
 _NUMBERS = (
     *("WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "MASTER_PORT"),
     *("SLURM_NTASKS", "SLURM_NNODES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
 )
-
-
-def check_numbers() -> None:
-    """Refuse what is no number, which Fabric would fail at, some of it as soon as it is imported."""
-    for name in _NUMBERS:
-        text = os.environ.get(name) or "0"
-        if not text.isascii() or not text.isdecimal() or len(text) > 6:
-            raise CrvnnError(
-                f"{name} is set to '{text:.40}' in the environment; it must be a number, as torchrun and SLURM set it. "
-                f"'unset {name}' trains in one process."
-            )
-
-
-check_numbers()
-
-from lightning_fabric import Fabric as Fabric  # noqa: E402
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment  # noqa: E402
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment  # noqa: E402
-from lightning_fabric.plugins.precision import MixedPrecision  # noqa: E402
-from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: E402
-
 #: How many times slower than with one thread an operation must be to be noticed. Idle cores stay well below.
 NOTICEABLE = 2.0
 _SECONDS = 0.02  # that each number of threads is timed for
 _SIZE = 1 << 17  # elements; torch shares work on more than 32,768 among threads
 _BF16_PRODUCTS = "bf16-products"
 _STARTING = 30.0  # seconds that processes may take to find each other
-
-
-def patience() -> timedelta:
-    """How long a process waits for the others before it gives up."""
-    text = os.environ.get("CRVNN_TIMEOUT") or "600"
-    if not text.isdecimal() or not 0 < int(text) < 1_000_000:
-        raise CrvnnError(
-            f"CRVNN_TIMEOUT is set to '{text:.40}' in the environment; it must be a number of seconds below a million"
-        )
-    return timedelta(seconds=int(text))
-
-
-def count(name: str) -> int:
-    """The number in an environment variable, which a launcher sets; 0 if it is not set."""
-    return int(os.environ.get(name) or 0)
 
 
 def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
@@ -76,11 +42,17 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
 
     :param threads: of a run that is resumed, used if the spec leaves the number to torch; so the bits stay the same.
     """
-    check_numbers()
+    for name in _NUMBERS:  # at which Fabric would fail, at some of them as soon as it is imported
+        _count(name)
+    from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning_fabric.plugins.precision import MixedPrecision
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
     devices, nodes = _layout(spec)
     several = devices * nodes > 1
     # A batch of single tokens never calls the cell: its parameters then have no gradient.
-    strategy = DDPStrategy(find_unused_parameters=True, timeout=patience()) if several else "auto"
+    strategy = DDPStrategy(find_unused_parameters=True, timeout=_timeout()) if several else "auto"
     precision: Any = {"32": "32-true", "64": "64-true", _BF16_PRODUCTS: "32-true"}.get(
         spec.precision, spec.precision
     )
@@ -88,7 +60,7 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
     plugins: list[Any] = []
     if spec.precision == "16-mixed" and torch.cuda.is_available():  # our own scaler, so that it can be saved
         options, plugins = {}, [MixedPrecision("16-mixed", "cuda", torch.amp.GradScaler("cuda"))]
-    if several and count("SLURM_NTASKS") == 1 and not count("LOCAL_WORLD_SIZE"):
+    if several and _count("SLURM_NTASKS") == 1 and not _count("LOCAL_WORLD_SIZE"):
         plugins.append(LightningEnvironment())  # one task of SLURM, which starts the other processes itself
     try:
         if spec.threads or threads:
@@ -106,7 +78,7 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
         with contextlib.ExitStack() as stack:
             if several:  # they wait for each other outside Python, where a signal would not end them
                 stack.enter_context(telling_of_delay(lambda: starting, _STARTING))
-                stack.enter_context(ended_by_signal(1, lambda: _end_children(fabric)))
+                stack.enter_context(ended_by_signal(1, lambda: end_children(fabric)))
             fabric.launch()
         if not spec.threads and not threads and fabric.device.type == "cpu":
             threads = torch.get_num_threads()
@@ -118,6 +90,49 @@ def launched(spec: TrainingSpec, threads: int = 0) -> Fabric:
     except (RuntimeError, ValueError, ImportError) as error:  # such as a missing device
         raise CrvnnError(f"[training] cannot be done on this machine: {error}") from error
     return fabric
+
+
+def _timeout() -> timedelta:
+    """How long a process waits for the others before it gives up."""
+    text = os.environ.get("CRVNN_TIMEOUT") or "600"
+    if not text.isdecimal() or not 0 < int(text) < 1_000_000:
+        raise CrvnnError(
+            f"CRVNN_TIMEOUT is set to '{text:.40}' in the environment; it must be a number of seconds below a million"
+        )
+    return timedelta(seconds=int(text))
+
+
+def _layout(spec: TrainingSpec) -> tuple[int, int]:
+    """The number of processes on this machine, and the number of machines."""
+    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+
+    if here := _count("LOCAL_WORLD_SIZE"):  # torchrun, which may itself run under SLURM
+        return here, max(_count("WORLD_SIZE") // here, 1)
+    tasks = _count("SLURM_NTASKS")
+    if tasks > 1 and SLURMEnvironment.detect():
+        nodes = max(_count("SLURM_NNODES"), 1)
+        return _count("SLURM_NTASKS_PER_NODE") or max(tasks // nodes, 1), nodes
+    return spec.devices, 1
+
+
+def _count(name: str) -> int:
+    """The number in an environment variable, which a launcher sets; 0 if it is not set."""
+    text = os.environ.get(name) or "0"
+    if not text.isascii() or not text.isdecimal() or len(text) > 6:
+        raise CrvnnError(
+            f"{name} is set to '{text:.40}' in the environment; it must be a number, as torchrun and SLURM set it. "
+            f"'unset {name}' trains in one process."
+        )
+    return int(text)
+
+
+def end_children(fabric: Fabric, seconds: float = 0.0) -> None:
+    """Kill the processes that this one has started and that have not ended after so many seconds."""
+    deadline = time.monotonic() + seconds
+    for child in getattr(fabric.strategy.launcher, "procs", ()):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(max(0.0, deadline - time.monotonic()))
+        child.kill()
 
 
 @contextlib.contextmanager
@@ -144,66 +159,33 @@ def products_note(fabric: Fabric, precision: str) -> list[str]:
     ]
 
 
-def _end_children(fabric: Fabric) -> None:
-    """Kill the processes that this one has started."""
-    for child in getattr(fabric.strategy.launcher, "procs", ()):
-        child.kill()
-
-
-def _layout(spec: TrainingSpec) -> tuple[int, int]:
-    """The number of processes on this machine, and the number of machines."""
-    processes = count("WORLD_SIZE")
-    if here := count("LOCAL_WORLD_SIZE"):  # torchrun, which may itself run under SLURM
-        return here, max(processes // here, 1)
-    tasks = count("SLURM_NTASKS")
-    if tasks > 1 and SLURMEnvironment.detect():
-        nodes = max(count("SLURM_NNODES"), 1)
-        return count("SLURM_NTASKS_PER_NODE") or max(tasks // nodes, 1), nodes
-    return spec.devices, 1
-
-
-def slowdown() -> float:
-    """How many times longer an operation takes with the threads that torch has now than with one; 1 if it has one."""
+def remark_on_busy_cores() -> str:
+    """How much longer an operation takes with several threads than with one, if that is noticeable; or nothing."""
     threads = torch.get_num_threads()
     if threads == 1:
-        return 1.0
-    values = torch.ones(_SIZE)
-    together = _duration(values)
+        return ""
+    together = _duration()
     torch.set_num_threads(1)
     try:
-        return together / _duration(values)
+        times = together / _duration()
     finally:
         torch.set_num_threads(threads)
+    if times < NOTICEABLE:
+        return ""
+    return (
+        f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one"
+    )
 
 
-def _duration(values: torch.Tensor) -> float:
+def _duration() -> float:
     """Seconds of an operation, on average over a few milliseconds."""
+    values = torch.ones(_SIZE)
     torch.add(values, 1.0)  # starts the threads
     began, count = time.monotonic(), 0
     while (passed := time.monotonic() - began) < _SECONDS or not count:
         torch.add(values, 1.0)
         count += 1
     return max(passed, 1e-9) / count
-
-
-def remark_on_busy_cores() -> str:
-    """How much longer an operation takes with several threads than with one, if that is noticeable; or nothing."""
-    times = slowdown()
-    if times < NOTICEABLE:
-        return ""
-    threads = torch.get_num_threads()
-    return (
-        f"the cores are busy: with {threads} threads an operation takes {times:.0f} times as long as with one"
-    )
-
-
-def noticing_lost_processes(fabric: Fabric, directory: Path | None) -> AbstractContextManager[None]:
-    """A block in which several processes notice when one of them fails, dies or hangs: see ``heartbeats``."""
-    if fabric.world_size == 1:
-        return contextlib.nullcontext()
-    from crvnn_core.training.processes.heartbeats import heartbeats
-
-    return heartbeats(fabric, directory)
 
 
 def summed(fabric: Fabric, tensor: Tensor) -> Tensor:

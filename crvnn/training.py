@@ -14,7 +14,7 @@ from crvnn.specs import Spec, installed, read_spec
 from crvnn_core.errors import InputError, Origin
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.inference.trained import Trained, load
-from crvnn_core.runs.spec_file import flatten
+from crvnn_core.runs.directory import flatten
 from crvnn_core.spec import PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import read_tables

@@ -73,7 +73,7 @@ def assemble_command(
 
     from crvnn_core.errors import CrvnnError
     from crvnn_core.inference.dry_run import dry_run
-    from crvnn_core.runs.spec_file import was_resolved
+    from crvnn_core.runs.directory import was_resolved
     from crvnn_core.spec import read_spec, stage_changes, write_spec
     from crvnn_core.spec.assembly import assemble
 

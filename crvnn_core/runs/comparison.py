@@ -230,9 +230,8 @@ def permutation_test(one: Sequence[float], two: Sequence[float]) -> tuple[float,
     """
     values = [*one, *two]
     mean = statistics.fmean(values)
-    centred = [
-        value - mean for value in values
-    ]  # the sum is 0, so one side's sum gives the difference of means
+    # Their sum is 0, so one side's sum gives the difference of means.
+    centred = [value - mean for value in values]
     size, permutations = len(one), math.comb(len(values), len(one))
     tolerance = 1e-12 * (1 + max(map(abs, values)))  # differences that are equal up to rounding count
     observed = abs(sum(centred[:size])) - tolerance

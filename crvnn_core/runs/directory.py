@@ -1,4 +1,4 @@
-"""A run directory: which file holds what, the JSON in it, and its lock. Nothing here needs torch."""
+"""A run directory: which file holds what, the JSON in it, its spec, and its lock. Nothing here needs torch."""
 
 # ruff: noqa: RUF009 - _inside makes fields
 
@@ -8,7 +8,9 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shlex
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,11 @@ from attrs import Factory, field, frozen
 from crvnn_core.documents import parse_json, read_toml
 from crvnn_core.errors import CrvnnError
 from crvnn_core.files import write_atomically
-from crvnn_core.runs.spec_file import is_whole, was_changed
 
 _SEED = "seed-"
+_HEADER = "# resolved by crvnn"
+#: The last line of a spec, with a checksum of all before; a user may have removed that.
+_FOOTER = re.compile(rb"# end(?: ([0-9a-f]{8}))?\n\Z")
 
 
 @frozen
@@ -106,7 +110,9 @@ class RunDirectory:
 
     def check_unchanged(self) -> None:
         """Raise an error if the spec is not as crvnn wrote it: training on would give another result."""
-        if was_changed(self.spec):
+        content = self.spec.read_bytes()
+        footer = _FOOTER.search(content)
+        if footer and footer[1] not in (None, b"%08x" % zlib.crc32(content[: footer.start()])):
             raise CrvnnError(
                 f"{self.spec} was changed since crvnn wrote it: its checksum does not fit. Put it back; --set changes "
                 "settings. To resume with the file as it is, make its last line '# end'."
@@ -185,9 +191,9 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def seed_directory(parent: Path, seed: int) -> Path:
-    """Where the run of one seed is kept if several seeds are trained into ``parent``."""
-    return parent / f"{_SEED}{seed}"
+def seed_directory(parent: Path, seed: int | None) -> Path:
+    """Where the run of one seed is kept if several seeds are trained into ``parent``, which it is for ``None``."""
+    return parent if seed is None else parent / f"{_SEED}{seed}"
 
 
 def seed_directories(parent: Path) -> dict[int, Path]:
@@ -214,3 +220,38 @@ def kept_plugin_files(run: RunDirectory) -> list[Path]:
 def plugin_options(files: Iterable[Path]) -> str:
     """The options of the command line that load plug-in files."""
     return " ".join(f"--plugin {shlex.quote(str(path))}" for path in files)
+
+
+def sealed(text: str) -> str:
+    """The text of a spec between the first and the last line by which the functions below know it."""
+    text = f"{_HEADER}\n{text}"
+    return f"{text}# end {zlib.crc32(text.encode()):08x}\n"
+
+
+def was_resolved(path: Path) -> bool:
+    """Whether a file is a spec that crvnn wrote, not a user's own."""
+    try:
+        return path.read_bytes().startswith(_HEADER.encode())
+    except OSError:
+        return False
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is a spec that crvnn wrote, complete to its last line."""
+    return was_resolved(path) and _FOOTER.search(path.read_bytes()) is not None
+
+
+def flatten(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables as one with dotted keys: the name of a component at its own key, stages by number from 1."""
+    found: dict[str, Any] = {}
+    for key, value in tables.items():
+        if key == "stages" and isinstance(value, list):
+            value = {str(number): stage for number, stage in enumerate(value, 1)}
+        if not isinstance(value, Mapping):
+            found[key] = value
+            continue
+        below = flatten(value)
+        if "name" in below:
+            found[key] = below.pop("name")
+        found |= {f"{key}.{inner}": each for inner, each in below.items()}
+    return found

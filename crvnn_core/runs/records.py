@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,8 @@ from attrs import evolve, field, frozen
 
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError, InputError
-from crvnn_core.runs.directory import RunDirectory
+from crvnn_core.runs.directory import RunDirectory, flatten
 from crvnn_core.runs.results import natural_order
-from crvnn_core.runs.spec_file import flatten
 
 #: The metrics of a score in ``results.json``, besides the number of examples.
 METRICS = ("accuracy", "loss", "depth")
@@ -102,9 +101,15 @@ def variants(records: Sequence[Record]) -> tuple[list[Variant], list[str]]:
 
 def differences(configurations: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
     """The keys whose values differ, with the value of each configuration (``None`` where it has no such key)."""
-    keys = _by_part(dict.fromkeys(key for one in configurations for key in one))
+    found = list(dict.fromkeys(key for one in configurations for key in one))
+    parts = [_part(key) for key in found]
+    keys = sorted(found, key=lambda key: parts.index(_part(key)))  # those of a part next to each other
     values = {key: tuple(one.get(key) for one in configurations) for key in keys}
     return {key: each for key, each in values.items() if any(value != each[0] for value in each)}
+
+
+def _part(key: str) -> str:
+    return ".".join(key.split(".")[:2])
 
 
 def with_stages_in_brief(found: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
@@ -118,7 +123,7 @@ def with_stages_in_brief(found: Mapping[str, tuple[Any, ...]]) -> dict[str, tupl
             stages.setdefault(match[0], {})[key] = values
     brief: dict[str, tuple[Any, ...]] = {}
     for key, values in found.items():
-        stage = ".".join(key.split(".")[:2])
+        stage = _part(key)
         columns = list(zip(*stages[stage].values(), strict=True)) if stage in stages else []
         owners = [place for place, column in enumerate(columns) if any(value is not None for value in column)]
         if len(owners) == len(columns):  # no stage, or one that all have
@@ -138,14 +143,6 @@ def with_stages_in_brief(found: Mapping[str, tuple[Any, ...]]) -> dict[str, tupl
     return brief
 
 
-def _by_part(keys: Iterable[str]) -> list[str]:
-    """Keys in their order of appearance, with those of one component next to each other."""
-    listed = list(keys)
-    parts = [".".join(key.split(".")[:2]) for key in listed]
-    first = {part: number for number, part in reversed(list(enumerate(parts)))}
-    return [key for _, key in sorted(zip(parts, listed, strict=True), key=lambda pair: first[pair[0]])]
-
-
 def groups(found: Sequence[Variant]) -> dict[str, list[str]]:
     """The groups of each split over all runs, in natural order."""
     order: dict[str, dict[str, None]] = {}
@@ -162,7 +159,10 @@ def check_one_task(records: Sequence[Record]) -> None:
     for record in records:
         by_task.setdefault(record.task, []).append(record.name)
     if len(by_task) > 1:
-        listed = "; ".join(f"'{task}': {_some(names)}" for task, names in by_task.items())
+        listed = "; ".join(
+            f"'{task}': {', '.join(names[:4])}{' ...' if len(names) > 4 else ''}"
+            for task, names in by_task.items()
+        )
         raise InputError(f"runs of different tasks cannot be compared.\n{listed}.")
 
 
@@ -201,7 +201,12 @@ def read_record(name: str, directory: RunDirectory) -> Record:
         raise CrvnnError(f"{directory.spec} is damaged: {error}") from None
     record = Record(name, directory, flatten(spec), _versions(directory), {})
     if not directory.results.exists():
-        return evolve(record, no_results=_why_no_results(name, directory))
+        if directory.weights.exists() or directory.last.exists():
+            why, does = "interrupted or still training", "resumes"
+        else:
+            why, does = "no checkpoint yet", "starts"
+        advice = f"'crvnn train --resume {name}' {does} it"
+        return evolve(record, no_results=f"{name} has no results: {why} ({advice})")
     results = directory.read_json(directory.results)
     splits = results.get("splits")
     if not isinstance(splits, dict) or not all(_is_result(result) for result in splits.values()):
@@ -215,14 +220,6 @@ def _is_result(result: Any) -> bool:
         return False
     scores = [result.get("total"), *result["buckets"].values()]
     return all(isinstance(score, dict) and number(score.get("examples")) is not None for score in scores)
-
-
-def _why_no_results(name: str, directory: RunDirectory) -> str:
-    if directory.weights.exists() or directory.last.exists():
-        return (
-            f"{name} has no results: interrupted or still training ('crvnn train --resume {name}' resumes it)"
-        )
-    return f"{name} has no results: no checkpoint yet ('crvnn train --resume {name}' starts it)"
 
 
 def _versions(directory: RunDirectory) -> dict[str, str]:
@@ -265,8 +262,3 @@ def shortened(names: Sequence[str]) -> list[str]:
     while common < least - 1 and len({one[common] for one in parts}) == 1:
         common += 1
     return ["/".join(one[common:]) for one in parts]
-
-
-def _some(names: Sequence[str], most: int = 4) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"

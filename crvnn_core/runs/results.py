@@ -74,10 +74,14 @@ class Classification:
         for (wanted, found), count in self.counts.items():
             support[wanted] += count
             predicted[found] += count
-        return tuple(
-            _score(name, self.counts.get((place, place), 0), support[place], predicted[place])
-            for place, name in enumerate(self.classes)
-        )
+        scores = []
+        for place, name in enumerate(self.classes):
+            right, gold, given = self.counts.get((place, place), 0), support[place], predicted[place]
+            precision = right / given if given else None
+            recall = right / gold if gold else None
+            f1 = 2 * right / (gold + given) if gold or given else None
+            scores.append(ClassScore(name, gold, given, precision, recall, f1))
+        return tuple(scores)
 
     @property
     def macro_f1(self) -> float:
@@ -109,17 +113,6 @@ class Classification:
             "classes": {score.pop("name"): score for score in scores},
             "confusion": {"classes": list(self.classes), "counts": self.confusion},
         }
-
-
-def _score(name: str, right: int, support: int, predicted: int) -> ClassScore:
-    return ClassScore(
-        name=name,
-        support=support,
-        predicted=predicted,
-        precision=right / predicted if predicted else None,
-        recall=right / support if support else None,
-        f1=2 * right / (support + predicted) if support or predicted else None,
-    )
 
 
 @frozen
@@ -245,7 +238,9 @@ class SeedResults:
 
     def group(self, name: str, metric: str) -> dict[str, float] | None:
         """The spread of a metric on a group of the examples; on all of them if ``name`` is empty."""
-        return self.spread(lambda result: _value(result, name, metric))
+        return self.spread(
+            lambda result: getattr(result.buckets.get(name) if name else result.total, metric, None)
+        )
 
     def of_class(self, place: int, metric: str) -> dict[str, float] | None:
         """The spread of precision, recall or F1 of a class, given by its index."""
@@ -254,27 +249,22 @@ class SeedResults:
     def plain(self) -> dict[str, Any]:
         """For JSON: what ``crvnn eval`` has for one run, with the spread over seeds in place of a number."""
         first = next(iter(self.results.values()))
-        known = _classified(first)
-        return {
-            "total": self._plain_group("", first.total.examples),
-            "buckets": {
-                name: self._plain_group(name, score.examples) for name, score in first.buckets.items()
-            },
-            "macro_f1": self.spread(lambda result: _classified(result).macro_f1),
-            "classes": {
-                score.name: {
-                    "support": score.support,
-                    **{metric: self.of_class(place, metric) for metric in ("precision", "recall", "f1")},
-                }
-                for place, score in enumerate(known.scores)
-            },
-            "seeds": {str(seed): plain_result(result) for seed, result in self.results.items()},
-        }
 
-    def _plain_group(self, name: str, examples: int) -> dict[str, Any]:
+        def group(name: str, score: Score) -> dict[str, Any]:
+            metrics = ("accuracy", "loss", "depth")
+            return {"examples": score.examples, **{metric: self.group(name, metric) for metric in metrics}}
+
+        def of_class(place: int, score: ClassScore) -> dict[str, Any]:
+            metrics = ("precision", "recall", "f1")
+            return {"support": score.support, **{metric: self.of_class(place, metric) for metric in metrics}}
+
+        scores = _classified(first).scores
         return {
-            "examples": examples,
-            **{metric: self.group(name, metric) for metric in ("accuracy", "loss", "depth")},
+            "total": group("", first.total),
+            "buckets": {name: group(name, score) for name, score in first.buckets.items()},
+            "macro_f1": self.spread(lambda result: _classified(result).macro_f1),
+            "classes": {score.name: of_class(place, score) for place, score in enumerate(scores)},
+            "seeds": {str(seed): plain_result(result) for seed, result in self.results.items()},
         }
 
 
@@ -283,12 +273,8 @@ def plain_result(result: Result) -> dict[str, Any]:
     return {**result.plain(), **_classified(result).plain()}
 
 
-def _value(result: Result, group: str, metric: str) -> float | None:
-    score = result.buckets.get(group) if group else result.total
-    return getattr(score, metric, None)
-
-
-def _classified(result: Result) -> Any:
+def _classified(result: Result) -> Classification:
+    assert result.classification is not None  # of an evaluation, not read from a file
     return result.classification
 
 
@@ -305,7 +291,6 @@ def finite(value: Any) -> Any:
 
 #: A run, the data it was evaluated on, and ``soft`` or ``hard`` decisions.
 Key = tuple[str, str, str]
-_KEYS = ("run", "data", "decisions")
 
 
 def check_suffix(path: Path) -> None:
@@ -317,40 +302,25 @@ def check_suffix(path: Path) -> None:
 def write_tables(path: Path, results: Mapping[Key, Result]) -> list[Path]:
     """Write three tables, and return their paths: ``x.csv``, ``x-classes.csv`` and ``x-confusion.csv``."""
     check_suffix(path)
-    tables = {
-        path: _groups(results),
-        path.with_name(f"{path.stem}-classes{path.suffix}"): _classes(results),
-        path.with_name(f"{path.stem}-confusion{path.suffix}"): _confusion(results),
-    }
-    for name, rows in tables.items():
-        write_atomically(name, _table(list(rows)))
-    return list(tables)
-
-
-def _groups(results: Mapping[Key, Result]) -> Iterable[dict[str, Any]]:
+    groups: list[dict[str, Any]] = []
+    classes: list[dict[str, Any]] = []
+    confusion: list[dict[str, Any]] = []
     for key, result in results.items():
-        for group, score in {"all": result.total, **result.buckets}.items():
-            macro = result.classification.macro_f1 if result.classification and group == "all" else ""
-            yield {**dict(zip(_KEYS, key, strict=True)), "group": group, **asdict(score), "macro_f1": macro}
-
-
-def _classes(results: Mapping[Key, Result]) -> Iterable[dict[str, Any]]:
-    for key, result in results.items():
-        for score in result.classification.scores if result.classification else ():
-            plain = asdict(score)
-            yield {**dict(zip(_KEYS, key, strict=True)), "class": plain.pop("name"), **plain}
-
-
-def _confusion(results: Mapping[Key, Result]) -> Iterable[dict[str, Any]]:
-    for key, result in results.items():
-        if (found := result.classification) is None:
-            continue
-        for name, row in zip(found.classes, found.confusion, strict=True):
+        place: dict[str, Any] = dict(zip(("run", "data", "decisions"), key, strict=True))
+        found = result.classification
+        for group, score in result.groups():
+            macro = found.macro_f1 if found and group == "all" else ""
+            groups.append({**place, "group": group, **asdict(score), "macro_f1": macro})
+        for each in found.scores if found else ():
+            plain = asdict(each)
+            classes.append({**place, "class": plain.pop("name"), **plain})
+        for name, row in zip(found.classes, found.confusion, strict=True) if found else ():
             predicted = {f"predicted {other}": count for other, count in zip(found.classes, row, strict=True)}
-            yield {**dict(zip(_KEYS, key, strict=True)), "gold": name, **predicted}
-
-
-def _table(rows: Sequence[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    write_csv(text, list(rows[0]), rows)
-    return text.getvalue()
+            confusion.append({**place, "gold": name, **predicted})
+    tables = {"": groups, "-classes": classes, "-confusion": confusion}
+    paths = [path.with_name(f"{path.stem}{ending}{path.suffix}") for ending in tables]
+    for each, rows in zip(paths, tables.values(), strict=True):
+        text = io.StringIO()
+        write_csv(text, list(rows[0]), rows)
+        write_atomically(each, text.getvalue())
+    return paths

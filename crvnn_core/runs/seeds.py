@@ -8,8 +8,7 @@ import warnings
 from pathlib import Path
 
 from crvnn_core.errors import CrvnnError, CrvnnWarning
-from crvnn_core.runs.directory import RunDirectory, seed_directories
-from crvnn_core.runs.spec_file import is_whole
+from crvnn_core.runs.directory import RunDirectory, is_whole, seed_directories
 
 
 def holds_seeds(directory: RunDirectory) -> bool:

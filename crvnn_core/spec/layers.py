@@ -18,7 +18,7 @@ from crvnn_core.errors import FAILURES, CrvnnWarning, Origin, Path_, Problem, Sp
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.component import Preset
 from crvnn_core.host.slots import SLOT_BY_NAME, slot_at
-from crvnn_core.runs.spec_file import was_resolved
+from crvnn_core.runs.directory import was_resolved
 
 #: The paths of spec files by the names that plug-ins offer them under.
 NamedFiles = Mapping[str, Path]

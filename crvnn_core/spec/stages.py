@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from crvnn_core.errors import Origin, Path_, Problem, nearest
-from crvnn_core.runs.spec_file import flatten
+from crvnn_core.runs.directory import flatten
 from crvnn_core.spec.layers import Layer, Layered, names_component
 from crvnn_core.spec.schema import RunSpec
 from crvnn_core.spec.write import spec_dict

@@ -12,7 +12,7 @@ import tomli_w
 
 from crvnn_core.errors import Path_
 from crvnn_core.files import write_atomically
-from crvnn_core.runs.spec_file import flatten, sealed
+from crvnn_core.runs.directory import flatten, sealed
 from crvnn_core.spec.schema import PartSpec, RunSpec
 
 

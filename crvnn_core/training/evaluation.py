@@ -41,12 +41,16 @@ def evaluate(
         raise InputError("there are no examples to evaluate")
     device = model.embed.weight.device
     facts = torch.zeros(len(examples), 4, dtype=torch.float64)  # loss, right, steps, prediction of each
-    by_length = sorted(range(len(examples)), key=lambda i: example_length(examples[i]))
     if device.type == "cpu" or not tokens:
         tokens = min(tokens or TOKEN_BUDGET, TOKEN_BUDGET)
+    by_length = sorted(range(len(examples)), key=lambda i: example_length(examples[i]))
+    mine = by_length[share[0] :: share[1]]
+    batches = within_budget([examples[i] for i in mine], tokens)
+    random.Random(len(mine)).shuffle(batches)  # so that a progress bar sees short and long ones alike
     model = evaluating(model)
     with torch.inference_mode():
-        for rows in _groups(examples, by_length[share[0] :: share[1]], tokens):
+        for batch in batches:
+            rows = [mine[i] for i in batch]
             facts[rows] = _facts_that_fit(model, [examples[row] for row in rows], device, hard)
             if done is not None:
                 done(len(rows))
@@ -60,16 +64,6 @@ def evaluate(
     buckets = {name: _score(scored[groups[name]]) for name in named}
     gold = (int(example.label) for example in examples)
     return Result(_score(scored), buckets, Classification.count(task.classes, gold, predicted))
-
-
-def _groups(examples: Sequence[Example], chosen: Sequence[int], tokens: int) -> list[list[int]]:
-    """The chosen examples in batches of similar lengths within a token budget, by their indices.
-
-    Batches are shuffled: a progress bar, which assumes that what is left takes as long as what was done, is right.
-    """
-    groups = within_budget([examples[i] for i in chosen], tokens)
-    random.Random(len(chosen)).shuffle(groups)
-    return [[chosen[i] for i in group] for group in groups]
 
 
 def _facts(model: Model, examples: Sequence[Example], device: torch.device, hard: bool) -> Tensor:

@@ -11,17 +11,12 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from crvnn_core.errors import FAILURES, CrvnnError, PluginError, raised_at
 from crvnn_core.files import replacing
 from crvnn_core.interfaces import Observer
 from crvnn_core.runs.results import finite
-from crvnn_core.spec import spec_dict
-
-if TYPE_CHECKING:
-    from crvnn_core.spec.assembly import Assembly
-    from crvnn_core.training.progress import Position
 
 
 class ObserverDispatch:
@@ -76,20 +71,6 @@ def _call(observer: Observer, event: str, *facts: Any) -> None:
         raise PluginError(f"observer {name} failed in '{event}': {raised_at(error)}") from error
 
 
-def starting_facts(assembly: Assembly, position: Position, directory: Path | None) -> dict[str, Any]:
-    """The facts for ``started`` about a run that begins or resumes at ``position``."""
-    stage = assembly.each_stage[position.stage]
-    return {
-        "parameters": sum(parameter.numel() for parameter in stage.model.parameters()),
-        "step": position.step,
-        "stage": position.stage + 1,
-        "directory": str(directory) if directory else None,
-        "seed": assembly.spec.seed,
-        "spec": spec_dict(assembly.spec),
-        "components": {slot: offer.component.name for slot, offer in stage.offers.items()},
-    }
-
-
 class JsonLines(Observer):
     """Appends a JSON object to a file for each training step, development result and note.
 
@@ -113,8 +94,14 @@ class JsonLines(Observer):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.is_file():  # not a device or a pipe
-                last = self._step or -1  # a run that begins, even again, has no records yet
-                _truncate(self.path.resolve(), last if own else math.inf)
+                # A run that begins, even again, has no records yet.
+                last = (self._step or -1) if own else math.inf
+                with (
+                    replacing(self.path) as temporary,
+                    temporary.open("wb") as file,
+                    self.path.open("rb") as lines,
+                ):
+                    file.writelines(line for line in lines if _is_kept(line, last))
             self._file = self.path.open("a", encoding="utf-8")
         except OSError as error:
             raise CrvnnError(f"{self.path} cannot be written: {error}") from error
@@ -149,13 +136,8 @@ class JsonLines(Observer):
             raise CrvnnError(f"{self.path} cannot be written: {error}") from error
 
 
-def _truncate(path: Path, last: float) -> None:
-    """Atomically remove records of steps after ``last``, and a partially written last line."""
-    with replacing(path) as temporary, temporary.open("wb") as file, path.open("rb") as lines:
-        file.writelines(line for line in lines if _is_kept(line, last))
-
-
 def _is_kept(line: bytes, last: float) -> bool:
+    """Whether a line is whole, and not the record of a step after ``last``."""
     if not line.endswith(b"\n"):
         return not line.startswith(b"{")  # partially written by a run that was killed
     try:

@@ -71,24 +71,18 @@ def read_results(run: RunDirectory) -> Results:
     """The results in a run directory; empty if training has not ended."""
     if not run.results.exists():
         return Results()
-    splits = run.read_json(run.results).get("splits", {})
+
+    def score(plain: Mapping[str, Any]) -> Score:
+        return Score(**{name: math.nan if value is None else value for name, value in plain.items()})
+
     try:
-        return Results(
-            {
-                split: Result(
-                    _score(plain["total"]), {name: _score(each) for name, each in plain["buckets"].items()}
-                )
-                for split, plain in splits.items()
-            }
-        )
+        found = Results()
+        for split, plain in run.read_json(run.results).get("splits", {}).items():
+            buckets = {name: score(each) for name, each in plain["buckets"].items()}
+            found[split] = Result(score(plain["total"]), buckets)
+        return found
     except (AttributeError, KeyError, TypeError):
         raise CrvnnError(f"{run.results} is damaged: it lacks the scores of its splits") from None
-
-
-def _score(plain: Mapping[str, Any]) -> Score:
-    """A score from JSON, which has ``null`` for NaN."""
-    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in plain.items()}
-    return Score(**known)
 
 
 def vocabulary_of(model: Model, task: Task) -> dict[str, Any]:
@@ -175,7 +169,7 @@ def last_state(run: RunDirectory | None, assembly: Assembly) -> dict[str, Any]:
         check_ended_stages(before, now, state["position"].get("stage", 0) if state else 0)
         write_spec(assembly.spec, run.spec, assembly.notes())  # with what --set has changed
         if run.weights.exists():
-            save_weights(run, saved_weights(run.weights))  # which belong to the new settings from now on
+            save_weights(run, saved_weights(run.weights)[0])  # which belong to the new settings from now on
     return state
 
 
@@ -206,21 +200,16 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) ->
     model.load_state_dict(dict(weights))
 
 
-def saved_weights(path: Path) -> dict[str, Tensor]:
-    """The weights in a file of ours."""
-    return _saved(path)[0]
-
-
 def load_best_weights(model: Model, run: RunDirectory) -> None:
     """Put the best weights of a run into its model; an error if they do not fit, or belong to other files."""
     if not run.weights.exists():
         raise CrvnnError(run.missing(run.weights))
-    weights, identity = _saved(run.weights)
+    weights, identity = saved_weights(run.weights)
     load_weights(model, weights, run.weights)
     run.check_identity(identity)
 
 
-def _saved(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:
+def saved_weights(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:
     """The weights in a file, and the identity of the run that they belong to, which older files do not have."""
     state = checkpoint.load(path)
     if not isinstance(state.get("model"), dict):

@@ -15,10 +15,9 @@ from crvnn_core.errors import CrvnnError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
 from crvnn_core.host.runs import naming_missing_files
-from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
+from crvnn_core.runs.directory import RunDirectory, flatten, seed_directories, seed_directory
 from crvnn_core.runs.results import spread
 from crvnn_core.runs.seeds import planned_seeds, seeds_note
-from crvnn_core.runs.spec_file import flatten
 from crvnn_core.spec import RunSpec, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
@@ -120,7 +119,7 @@ def resume_training(
     specs: dict[int | None, RunSpec] = {}
     seeds: list[int | None] = [*planned_seeds(group)]
     for seed in seeds or [None]:
-        run = RunDirectory(_member(group.path, seed))
+        run = RunDirectory(seed_directory(group.path, seed))
         if run.spec.exists() or seed is None:
             run.check_spec()
             with naming_missing_files(run, catalog):
@@ -156,7 +155,7 @@ def train_all(
     :param specs: by seed, whose run is in a subdirectory of ``out``; a run for ``None`` is in ``out`` itself.
     """
     first = next(iter(specs))
-    threads = threads_of(RunDirectory(_member(out, first))) if resume else 0
+    threads = threads_of(RunDirectory(seed_directory(out, first))) if resume else 0
     fabric = launched(specs[first].training, threads)  # from here on there may be several processes
     group = RunDirectory(Path(fabric.broadcast(str(out))))
     alone, outcomes = first is None, {}
@@ -166,7 +165,7 @@ def train_all(
             _create_group(group, specs)
         fabric.barrier()
         for seed, spec in specs.items():
-            path = _member(group.path, seed)
+            path = seed_directory(group.path, seed)
             # As the first process finds it: the others may come when it has already begun this run.
             resumed = fabric.broadcast(resume and RunDirectory(path).spec.exists())
             assembly = assemble(spec, catalog)
@@ -181,17 +180,13 @@ def train_all(
     return found
 
 
-def _member(directory: Path, seed: int | None) -> Path:
-    return directory if seed is None else seed_directory(directory, seed)
-
-
 def _create_group(group: RunDirectory, specs: Mapping[int | None, RunSpec]) -> None:
     """Write what the runs of several seeds share; an error if the directory holds a run."""
     if group.spec.exists() or group.seeds.exists() or seed_directories(group.path):
         raise CrvnnError(f"{group.path} holds a run already; choose another --out, or --resume it")
     write_spec(next(iter(specs.values())), group.seeds, [seeds_note(len(specs))])
     for seed in specs:
-        _member(group.path, seed).mkdir(parents=True, exist_ok=True)
+        seed_directory(group.path, seed).mkdir(parents=True, exist_ok=True)
 
 
 def _check_changes(sets: Sequence[str]) -> None:

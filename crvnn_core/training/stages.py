@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from crvnn_core.errors import CrvnnError, Origin
-from crvnn_core.runs.spec_file import flatten
+from crvnn_core.runs.directory import flatten
 from crvnn_core.spec import RunSpec, stage_summary
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.spec.layers import Layered

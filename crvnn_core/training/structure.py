@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from attrs import define
 from torch import Tensor
 
 from crvnn_core.evaluation_mode import evaluating
@@ -15,22 +14,6 @@ from crvnn_core.training.data import grouped
 from crvnn_core.trees.extraction import trees_of
 from crvnn_core.trees.scoring import Sentence, gold_sentences, score
 from crvnn_core.trees.tree import Tree
-
-
-@define
-class Mean:
-    """A weighted mean of numbers that are added one after another."""
-
-    total: float = 0.0
-    weight: float = 0.0
-
-    def add(self, total: float, weight: float) -> None:
-        """Add so much, of which the weight is so much."""
-        self.total, self.weight = self.total + total, self.weight + weight
-
-    @property
-    def value(self) -> float:
-        return self.total / self.weight
 
 
 def structure(model: Model, task: Task, examples: Sequence[Example]) -> dict[str, float]:
@@ -43,13 +26,14 @@ def structure(model: Model, task: Task, examples: Sequence[Example]) -> dict[str
     device, model = model.embed.weight.device, evaluating(model)
     trees: list[Tree] = []
     sentences: list[Sentence] = []
-    sharpness, hard = Mean(), Mean()
+    squared = composed = right = 0.0
     with torch.inference_mode():
         for rows in grouped(examples):
             members = [examples[row] for row in rows]
             batch = model.batch(members).to(device)
             for place, encoding in enumerate(model(batch, trace=True).encodings):
-                sharpness.add(*_mass(encoding))
+                masses = _mass(encoding)
+                squared, composed = squared + masses[0], composed + masses[1]
                 found = trees_of(encoding, [example.sequences[place] for example in members])
                 for tree, example in zip(found, members, strict=True):
                     gold = gold_sentences(task, example)[place]
@@ -57,13 +41,15 @@ def structure(model: Model, task: Task, examples: Sequence[Example]) -> dict[str
                         trees.append(tree)
                         sentences.append(gold)
             if model.encoder.hard_inference:
-                right = model(batch, hard=True).logits.argmax(-1) == batch.labels
-                hard.add(right.sum().item(), len(members))
+                right += (model(batch, hard=True).logits.argmax(-1) == batch.labels).sum().item()
     agreement = score(trees, sentences)
-    found_measures = {"constituents": agreement.constituents, "f1": agreement.f1}
-    measures = {name: value for name, value in found_measures.items() if value is not None}
-    measures |= {"sharpness": sharpness.value} if sharpness.weight else {}
-    return measures | ({"hard": hard.value} if hard.weight else {})
+    measures = {
+        "constituents": agreement.constituents,
+        "f1": agreement.f1,
+        "sharpness": squared / composed if composed else None,
+        "hard": right / len(examples) if model.encoder.hard_inference and examples else None,
+    }
+    return {name: value for name, value in measures.items() if value is not None}
 
 
 def _mass(encoding: Encoding) -> tuple[float, float]:

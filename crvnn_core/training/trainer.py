@@ -25,6 +25,7 @@ from crvnn_core.model.model import Model
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.runs.results import Result
 from crvnn_core.signals import Interruption
+from crvnn_core.spec import spec_dict
 from crvnn_core.spec.assembly import Assembly
 from crvnn_core.training.data import (
     check_splits,
@@ -49,7 +50,7 @@ from crvnn_core.training.devices import (
 )
 from crvnn_core.training.evaluation import evaluate
 from crvnn_core.training.heartbeats import heartbeats
-from crvnn_core.training.observers import JsonLines, ObserverDispatch, starting_facts
+from crvnn_core.training.observers import JsonLines, ObserverDispatch
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import (
     Outcome,
@@ -174,8 +175,16 @@ class Trainer:
     def begin(self, notes: Sequence[str]) -> None:
         """Read the data of the epoch, and tell the observers that training starts."""
         self._prepare_data()
-        where = self.directory.path if self.directory else None
-        self.observers.start(self.position.total, starting_facts(self.assembly, self.position, where))
+        facts = {
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "step": self.position.step,
+            "stage": self.position.stage + 1,
+            "directory": str(self.directory.path) if self.directory else None,
+            "seed": self.assembly.spec.seed,
+            "spec": spec_dict(self.assembly.spec),
+            "components": {slot: offer.component.name for slot, offer in self.stage.offers.items()},
+        }
+        self.observers.start(self.position.total, facts)
         new = bool(self.assembly.stages) and self.position.step == 0
         self._announce(*notes, *([announcement(self.assembly.spec, 0)] if new else []))
 
@@ -340,7 +349,7 @@ class Trainer:
         """Evaluate the best weights on splits that were not trained on."""
         run = self.directory
         weights = read_by_first(
-            self.fabric, lambda: self._best if run is None else saved_weights(run.weights)
+            self.fabric, lambda: self._best if run is None else saved_weights(run.weights)[0]
         )
         if weights:
             load_weights(self.model, weights, run.weights if run else Path("memory"))

@@ -138,7 +138,7 @@ class Study:
             self.study.set_user_attr("planned", self.sweep.trials)
 
     def _check_same(self, content: Mapping[str, Any]) -> None:
-        from crvnn_core.runs.spec_file import flatten
+        from crvnn_core.runs.directory import flatten
 
         there = flatten(json.loads(self.study.user_attrs["content"]))
         here = flatten(json.loads(json.dumps(content)))

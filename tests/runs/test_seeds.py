@@ -29,26 +29,26 @@ def make(parent, seed, accuracy=None, development="dev", weights=True):
     return path
 
 
-def test_the_best_on_the_development_split_is_chosen_and_the_reason_given(tmp_path):
-    for seed, accuracy in ((0, 0.5), (1, 0.75), (2, 0.25)):
-        make(tmp_path, seed, accuracy)
-    chosen, reason = best_seed(RunDirectory(tmp_path))
-    assert chosen.path == tmp_path / "seed-1"
-    assert reason == "the best of 3 seeds on 'dev' (75.0%)"
-
-
-def test_the_development_split_is_the_one_that_the_run_names(tmp_path):
-    for seed, accuracy in ((0, 0.5), (1, 0.75)):
-        make(tmp_path, seed, accuracy, development="test")
-    assert best_seed(RunDirectory(tmp_path))[0].path == tmp_path / "seed-0"
-
-
-def test_without_a_development_split_the_first_is_chosen_never_the_best_on_test(tmp_path):
-    for seed, accuracy in ((0, 0.75), (1, 0.5)):
-        make(tmp_path, seed, accuracy, development="")
-    chosen, reason = best_seed(RunDirectory(tmp_path))
-    assert chosen.path == tmp_path / "seed-0"
-    assert reason == "the first of 2 seeds: no accuracy on a development split"
+@pytest.mark.parametrize(
+    ("accuracies", "development", "seed", "reason"),
+    [
+        ((0.5, 0.75, 0.25), "dev", 1, "the best of 3 seeds on 'dev' (75.0%)"),
+        ((0.5, 0.75), "test", 0, "the best of 2 seeds on 'test' (50.0%)"),
+        (
+            (0.75, 0.5),
+            "",
+            0,
+            "the first of 2 seeds: no accuracy on a development split",
+        ),  # never the best on test
+    ],
+)
+def test_the_best_on_the_development_split_is_chosen_and_the_reason_given(
+    tmp_path, accuracies, development, seed, reason
+):
+    for number, accuracy in enumerate(accuracies):
+        make(tmp_path, number, accuracy, development)
+    chosen, said = best_seed(RunDirectory(tmp_path))
+    assert (chosen.path, said) == (tmp_path / f"seed-{seed}", reason)
 
 
 def test_seeds_that_are_not_finished_are_left_out_unless_none_is(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crvnn_core.runs.spec_file import flatten
+from crvnn_core.runs.directory import flatten
 from crvnn_core.spec import read_spec, spec_dict, write_spec
 from spec_problems import the_problem_of
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from crvnn_core import CrvnnWarning, Preset, SpecError
-from crvnn_core.runs.spec_file import flatten
+from crvnn_core.runs.directory import flatten
 from crvnn_core.spec import read_spec, spec_dict, stage_changes, stage_summary, write_spec
 from crvnn_core.spec.assembly import assemble
 from small import Letters, catalog_with

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import field, frozen
 
 from crvnn_core.documents import parse_json, parse_toml
-from crvnn_core.runs.spec_file import is_whole
+from crvnn_core.runs.directory import is_whole
 from crvnn_core.training import checkpoint
 from small import PLUGIN, bits, options
 from sweeps import BASE

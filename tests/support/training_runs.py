@@ -45,6 +45,13 @@ class Even(Letters):
             yield Example(((*letters, *"fffff")[:5],), example.label)
 
 
+class Growing(Letters):
+    """Gives new examples every epoch, and more each time."""
+
+    def epoch(self, seed, number):
+        return list(self.examples("train", seed + number))[: 8 * (number + 1)]
+
+
 def assert_same_run(one, two):
     """Weights, checkpoints, results and metrics are the same, bit for bit."""
     one, two = RunDirectory(one), RunDirectory(two)

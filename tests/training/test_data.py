@@ -1,7 +1,6 @@
 """Data: tokens to numbers, examples to batches."""
 
 import random
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from crvnn_core import Example, InputError, Task, UnknownNameError
 from crvnn_core.model.batch import PADDING, UNKNOWN, Vocabulary, collate
 from crvnn_core.training import data
-from crvnn_core.training.data import batches, epoch_batches, evenly_spaced
+from crvnn_core.training.data import epoch_batches, evenly_spaced, split_examples
 
 LETTERS = Vocabulary(["a", "b", "c"])
 
@@ -33,14 +32,17 @@ def test_lengths_and_tokens_survive_encoding(sequences):
         assert got == [token if token in "abc" else "?" for token in sequence]
 
 
-def test_an_empty_sequence_is_an_error_that_names_its_place():
-    with pytest.raises(InputError, match="sequence 2 is empty: there is nothing to encode"):
-        LETTERS.encode([["a"], ["b"], []])
-
-
-def test_no_sequences_at_all_are_an_error():
-    with pytest.raises(InputError, match="there are no sequences to encode"):
-        LETTERS.encode([])
+@pytest.mark.parametrize(
+    ("sequences", "fault"),
+    [
+        ([["a"], ["b"], []], "sequence 2 is empty: there is nothing to encode"),
+        ([], "there are no sequences to encode"),
+        (["a b"], "sequence 0 is a string, not tokens"),  # it is not taken for its letters
+    ],
+)
+def test_what_cannot_be_encoded_is_an_error_that_names_its_place(sequences, fault):
+    with pytest.raises(InputError, match=fault):
+        LETTERS.encode(sequences)
 
 
 def test_pairs_become_two_columns():
@@ -60,33 +62,6 @@ def test_a_batch_moves_to_a_device_whole():
     moved = collate([Example((("a",), ("b",)), 0)], LETTERS).to("meta")
     assert moved.labels.is_meta
     assert all(tokens.ids.is_meta and tokens.mask.is_meta for tokens in moved.sequences)
-
-
-class Counting(Task):
-    vocabulary = ("a",)
-    classes = ("even", "odd")
-
-    def __init__(self, number):
-        self.number = number
-
-    def examples(self, split, seed):
-        for n in range(self.number):
-            yield Example((("a",) * (seed + n + 1),), n % 2)
-
-
-def test_batches_keep_the_order_and_the_last_may_be_smaller():
-    got = list(batches(Counting(7), "train", 3, seed=0))
-    assert [len(batch.labels) for batch in got] == [3, 3, 1]
-    assert [n for batch in got for n in batch.sequences[0].mask.sum(1).tolist()] == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_batches_are_made_as_they_are_asked_for():
-    first = next(iter(batches(Counting(10**12), "train", 2, seed=4)))
-    assert first.sequences[0].mask.sum(1).tolist() == [5, 6]
-
-
-def test_a_split_without_examples_has_no_batches():
-    assert list(islice(batches(Counting(0), "train", 3, seed=0), 5)) == []
 
 
 class Given(Task):
@@ -115,22 +90,17 @@ GOOD = Example((("a", "b"),), 1)
 )
 def test_a_wrong_example_is_named_by_its_place(bad, fault):
     with pytest.raises(InputError, match=f"example 1 of the split 'train' .*{fault}"):
-        list(batches(Given(GOOD, bad), "train", 4, 0))
+        list(split_examples(Given(GOOD, bad), "train", 0))
 
 
 def test_an_unknown_split_is_named():
     with pytest.raises(UnknownNameError, match=r"no split is called 'trian'\. Did you mean 'train'\?"):
-        next(batches(Given(GOOD), "trian", 4, 0))
-
-
-def test_a_text_is_not_taken_for_its_letters():
-    with pytest.raises(InputError, match="sequence 0 is a string, not tokens"):
-        Vocabulary(["a"]).encode(["a b"])
+        next(split_examples(Given(GOOD), "trian", 0))
 
 
 @pytest.mark.parametrize("label", [np.int64(1), torch.tensor(1), True])
 def test_labels_may_be_any_kind_of_whole_number(label):
-    batch = next(batches(Given(Example((["a", "b"],), label)), "train", 1, 0))
+    batch = collate(list(split_examples(Given(Example((["a", "b"],), label)), "train", 0)), LETTERS)
     assert batch.labels.tolist() == [1]
     assert batch.labels.dtype == torch.int64
 
@@ -230,11 +200,6 @@ def test_a_wrong_example_of_an_epoch_is_named_by_its_place():
 
     with pytest.raises(InputError, match="example 1 of epoch 3 has the label 9"):
         epoch_batches(Wrong(GOOD, Example((("a",),), 9)), 5, 0, 3)
-
-
-def test_batches_may_use_the_vocabulary_of_a_model():
-    batch = next(batches(Given(GOOD), "train", 1, 0, Vocabulary(["b"])))
-    assert batch.sequences[0].ids.tolist() == [[UNKNOWN, 2]]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, 10), (3, 3), (10, 10), (99, 10)])

@@ -146,34 +146,37 @@ def test_a_result_can_be_written_as_json(assembly, examples):
     }  # fmt: skip
 
 
-def test_when_memory_runs_out_an_evaluation_goes_on_in_smaller_portions(monkeypatch):
-    assembly = variant()
-    examples = list(assembly.task.examples("dev", 0))
-    whole = evaluate(assembly.model, assembly.task, examples)
-    sizes = []
+@pytest.fixture
+def memory_for(monkeypatch):
+    """Lets memory run out for batches of more than so many examples; returns the sizes of those that fit."""
+    facts, sizes = evaluation._facts, []
 
-    def narrow(model, group, device, hard):
-        if len(group) > 3:
-            raise torch.OutOfMemoryError("no memory left")
-        sizes.append(len(group))
-        return facts(model, group, device, hard)
+    def limit(most):
+        def narrow(model, group, device, hard):
+            if len(group) > most:
+                raise torch.OutOfMemoryError("no memory left")
+            sizes.append(len(group))
+            return facts(model, group, device, hard)
 
-    facts = evaluation._facts
-    monkeypatch.setattr(evaluation, "_facts", narrow)
-    again = evaluate(assembly.model, assembly.task, examples)
-    assert max(sizes) <= 3
+        monkeypatch.setattr(evaluation, "_facts", narrow)
+        return sizes
+
+    return limit
+
+
+def test_when_memory_runs_out_an_evaluation_goes_on_in_smaller_portions(assembly, examples, memory_for):
+    whole = evaluate(assembly.model, assembly.task, examples[:8])
+    sizes = memory_for(5)
+    again = evaluate(assembly.model, assembly.task, examples[:8])
+    assert sizes == [4, 4]
     assert again.total.accuracy == whole.total.accuracy
     assert again.total.loss == pytest.approx(whole.total.loss, abs=1e-6)
 
 
-def test_memory_that_does_not_suffice_for_one_example_is_a_clear_error(monkeypatch):
-    def never(model, group, device, hard):
-        raise torch.OutOfMemoryError("no memory left")
-
-    assembly = variant()
-    monkeypatch.setattr(evaluation, "_facts", never)
+def test_memory_that_does_not_suffice_for_one_example_is_a_clear_error(assembly, examples, memory_for):
+    memory_for(0)
     with pytest.raises(CrvnnError, match=r"memory ran out while evaluating an example of \d+ tokens"):
-        evaluate(assembly.model, assembly.task, list(assembly.task.examples("dev", 0)))
+        evaluate(assembly.model, assembly.task, examples[:2])
 
 
 def test_batches_of_an_evaluation_stay_within_the_budget_of_a_cpu(assembly, examples, monkeypatch):

@@ -11,38 +11,6 @@ from small import Notebook, notes_of, variant
 from training_runs import trained
 
 
-def test_observers_receive_the_start_every_step_every_evaluation_and_the_end(tmp_path):
-    assembly, more = variant("training.steps=5"), Notebook()
-    assembly.observers.append(more)
-    train(assembly, tmp_path / "run")
-    notes = assembly.observers[-2]
-    size = sum(p.numel() for p in assembly.model.parameters())
-    (_, steps, facts) = notes.events[0]
-    assert steps == 5
-    assert facts.items() >= {"parameters": size, "step": 0, "directory": str(tmp_path / "run")}.items()
-    events = ["stepped"] * 3 + ["evaluated"] + ["stepped"] * 2 + ["evaluated"]
-    assert notes.kinds == ["started", *events, "finished"]
-    assert [step for step, _ in notes.of("stepped")] == [1, 2, 3, 4, 5]
-    assert notes.events == more.events
-    for _, metrics in notes.of("stepped"):
-        assert set(metrics) == {"loss", "accuracy", "depth", "tokens_per_second", "seconds", "learning_rate"}
-        assert 0 <= metrics["accuracy"] <= 1
-        assert metrics["tokens_per_second"] > 0
-        assert all(type(value) is float for value in metrics.values())
-    for step, metrics in notes.of("evaluated"):
-        assert step in (3, 5)
-        assert set(metrics) == {"loss", "accuracy", "depth"}
-
-
-def test_observers_are_told_the_spec_the_seed_and_the_components(tmp_path):
-    assembly = variant("seed=4", "model.cell=lstm")
-    train(assembly, tmp_path / "run")
-    _, _, facts = notes_of(assembly).events[0]
-    assert (facts["seed"], facts["stage"]) == (4, 1)
-    assert facts["spec"] == tomllib.loads((tmp_path / "run" / "spec.toml").read_text())
-    assert facts["components"].items() >= {"task": "letters", "encoder": "crvnn", "cell": "lstm"}.items()
-
-
 class Late(Observer):
     """Keeps what it is told about evaluations and the end."""
 
@@ -56,42 +24,63 @@ class Late(Observer):
         self.end = dict(facts)
 
 
-def late(assembly, out=None):
-    observer = Late()
-    assembly.observers.append(observer)
-    train(assembly, out)
-    return observer
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory):
+    """A variant that was trained for 5 steps, two notebooks and another observer, and the run directory."""
+    assembly = variant("training.steps=5", "training.evaluate_rows=10", "seed=4", "model.cell=lstm")
+    observers = [assembly.observers[0], Notebook(), Late()]
+    assembly.observers[:] = observers
+    path = tmp_path_factory.mktemp("observed") / "run"
+    train(assembly, path)
+    return assembly, *observers, path
 
 
-def test_observers_are_told_the_results_at_the_end(tmp_path):
-    end = late(variant(), tmp_path / "run").end
-    assert end["results"] == json.loads((tmp_path / "run" / "results.json").read_text())["splits"]
+def test_observers_receive_the_start_every_step_every_evaluation_and_the_end(observed):
+    _, notes, more, _, _ = observed
+    events = ["stepped"] * 3 + ["evaluated"] + ["stepped"] * 2 + ["evaluated"]
+    assert notes.kinds == ["started", *events, "finished"]
+    assert notes.events == more.events
+    assert [step for step, _ in notes.of("stepped")] == [1, 2, 3, 4, 5]
+    for _, metrics in notes.of("stepped"):
+        assert set(metrics) == {"loss", "accuracy", "depth", "tokens_per_second", "seconds", "learning_rate"}
+        assert 0 <= metrics["accuracy"] <= 1
+        assert metrics["tokens_per_second"] > 0
+        assert all(type(value) is float for value in metrics.values())
+    assert [step for step, _ in notes.of("evaluated")] == [3, 5]
+    for _, metrics in notes.of("evaluated"):
+        assert set(metrics) == {"loss", "accuracy", "depth"}
+
+
+def test_observers_are_told_what_is_trained_and_where(observed):
+    assembly, notes, _, _, path = observed
+    (_, steps, facts) = notes.events[0]
+    size = sum(p.numel() for p in assembly.model.parameters())
+    wanted = {"parameters": size, "step": 0, "directory": str(path), "seed": 4, "stage": 1}
+    assert steps == 5
+    assert facts.items() >= wanted.items()
+    assert facts["spec"] == tomllib.loads((path / "spec.toml").read_text())
+    assert facts["components"].items() >= {"task": "letters", "encoder": "crvnn", "cell": "lstm"}.items()
+
+
+def test_observers_are_told_the_results_at_the_end(observed):
+    *_, late, path = observed
+    end = late.end
+    assert end["results"] == json.loads((path / "results.json").read_text())["splits"]
     assert {key: end[key] for key in ("finished", "step", "stopped", "error")} == {
         "finished": True,
-        "step": 6,
+        "step": 5,
         "stopped": "",
         "error": "",
     }
     json.dumps(end)  # plain values, for a tracker on another machine
 
 
-def test_observers_are_told_how_far_an_evaluation_has_come():
-    evaluations = late(variant("training.evaluate_every=6", "training.evaluate_rows=10")).evaluations
-    assert [(split, examples) for split, done, examples in evaluations if done == 0] == [
-        ("dev", 10),  # during training
-        ("dev", 20),  # the best weights at the end
-        ("test", 20),
-    ]
-    assert [split for split, done, examples in evaluations if done == examples] == ["dev", "dev", "test"]
-
-
-def test_observers_are_told_which_error_ended_training():
-    assembly, observer = variant(), Late()
-    assembly.observers.extend([observer, Raising("stepped", RuntimeError("a bug"))])
-    with pytest.raises(PluginError):
-        train(assembly)
-    assert "a bug" in observer.end["error"]
-    assert (observer.end["finished"], observer.end["results"]) == (False, {})
+def test_observers_are_told_how_far_an_evaluation_has_come(observed):
+    *_, late, _ = observed
+    training, best = [("dev", 10)] * 2, [("dev", 20), ("test", 20)]
+    for when in (lambda done, examples: done == 0, lambda done, examples: done == examples):
+        told = [(split, examples) for split, done, examples in late.evaluations if when(done, examples)]
+        assert told == training + best
 
 
 def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
@@ -114,15 +103,16 @@ class Raising(Notebook):
 
 
 @pytest.mark.parametrize("kind", ["stepped", "evaluated"])
-@pytest.mark.parametrize("error", [RuntimeError("a bug"), KeyboardInterrupt(), SystemExit(3)])
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), KeyboardInterrupt("now"), SystemExit("left")])
 def test_observers_are_told_of_the_end_whatever_is_raised(kind, error):
-    assembly = variant()
-    raising = Raising(kind, error)
-    assembly.observers.append(raising)
+    assembly, raising, late = variant(), Raising(kind, error), Late()
+    assembly.observers.extend([raising, late])
     with pytest.raises((PluginError, KeyboardInterrupt)) as caught:
         train(assembly)
     assert caught.value is error or f"observer Raising failed in '{kind}'" in str(caught.value)
-    assert assembly.observers[-2].kinds[-1] == raising.kinds[-1] == "finished"
+    assert assembly.observers[0].kinds[-1] == raising.kinds[-1] == "finished"
+    assert str(error) in late.end["error"]
+    assert (late.end["finished"], late.end["results"]) == (False, {})
 
 
 def test_observers_that_have_started_are_told_of_the_end_when_another_fails_to_start():

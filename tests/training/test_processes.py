@@ -1,9 +1,6 @@
 """Training in several processes: the same weights in each, and the same as in one."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -13,7 +10,8 @@ from crvnn_core.runs.directory import RunDirectory
 from crvnn_core.training import checkpoint
 from crvnn_core.training.devices import _layout, launched
 from crvnn_core.training.trainer import train
-from small import PLUGIN, begin, differences, options, variant, weights
+from processes import ended, torchrun
+from small import PLUGIN, begin, differences, metrics_of, options, variant, weights
 
 #: What is trained, by name. In "alone" the last batch of every epoch has one example, too few for two processes.
 CASES = {
@@ -54,29 +52,11 @@ def together(tmp_path_factory):
     """The directory in which two processes have trained every case."""
     path = tmp_path_factory.mktemp("together")
     (path / "train.py").write_text(SCRIPT)
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        "train.py",
-    ]
-    done = subprocess.run(
-        [*command, str(PLUGIN.parent), json.dumps(CASES)],
-        cwd=path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    ended(torchrun(2, "train.py", PLUGIN.parent, json.dumps(CASES), cwd=path))
     return path
 
 
-def ended(path, name, rank):
+def left_by(path, name, rank):
     """The weights that a process ended with, and what it told."""
     facts = json.loads((path / f"{name}-{rank}.json").read_text())
     return checkpoint.load(path / f"{name}-{rank}.safetensors"), facts
@@ -84,16 +64,16 @@ def ended(path, name, rank):
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_process_ends_with_the_same_weights(together, name):
-    (one, first), (two, second) = (ended(together, name, rank) for rank in (0, 1))
+    (one, first), (two, second) = (left_by(together, name, rank) for rank in (0, 1))
     assert differences(one, two) == []
-    assert {key: first[key] for key in ("step", "best_step", "results")} == {
-        key: second[key] for key in ("step", "best_step", "results")
-    }
+    for key in ("step", "best_step", "results"):
+        assert first[key] == second[key]
 
 
 @pytest.mark.parametrize("name", ["even", "odd", "pairs"])
 def test_two_processes_learn_what_one_does(together, name):
-    found, facts = ended(together, name, 0)
+    """And their steps count all examples: loss, accuracy and depth are those of the whole batch."""
+    found, facts = left_by(together, name, 0)
     alone = variant(*CASES[name])
     outcome = train(alone, together / f"{name}-in-one")
     assert (facts["step"], facts["best_step"]) == (outcome.step, outcome.best_step)
@@ -102,39 +82,26 @@ def test_two_processes_learn_what_one_does(together, name):
     for split, result in outcome.results.items():
         assert facts["results"][split]["total"] == pytest.approx(result.plain()["total"], abs=1e-5)
         assert list(facts["results"][split]["buckets"]) == list(result.buckets)
-
-
-def test_the_steps_of_two_processes_count_all_examples(together):
-    """Loss, accuracy and depth are those of the whole batch and not of one process's share."""
-    alone = variant(*CASES["odd"])
-    train(alone, together / "odd-again")
-    one, two = (
-        [json.loads(line) for line in (together / name / "metrics.jsonl").read_text().splitlines()]
-        for name in ("odd", "odd-again")
-    )
+    one, two = (metrics_of(together / run) for run in (name, f"{name}-in-one"))
     assert [row["kind"] for row in one] == [row["kind"] for row in two]
     for key in ("loss", "accuracy", "depth"):
         assert [row[key] for row in one] == pytest.approx([row[key] for row in two], abs=1e-4)
 
 
 def test_an_example_alone_in_its_batch_keeps_no_process_waiting(together):
-    _, facts = ended(together, "alone", 0)
+    _, facts = left_by(together, "alone", 0)
     assert facts["step"] == 6  # two whole batches and the one example, in each of two epochs
 
 
 def test_only_the_first_process_tells_observers_and_writes(together):
-    assert ended(together, "even", 0)[1]["told"][0] == "started"
-    assert ended(together, "even", 1)[1]["told"] == []
-    steps = [
-        json.loads(line)["step"] for line in (together / "even" / "metrics.jsonl").read_text().splitlines()
-    ]
+    weights, facts = left_by(together, "even", 0)
+    assert facts["told"][0] == "started"
+    assert left_by(together, "even", 1)[1]["told"] == []
+    steps = [row["step"] for row in metrics_of(together / "even")]
     assert steps == sorted(steps)
     assert len(steps) == 8  # six steps and two looks, each once
-
-
-def test_what_two_processes_saved_is_what_they_ended_with(together):
     kept = checkpoint.load(RunDirectory(together / "even").weights)["model"]
-    assert differences(kept, ended(together, "even", 0)[0]) == []
+    assert differences(kept, weights) == []
 
 
 def test_the_command_line_starts_the_processes_itself(tmp_path):

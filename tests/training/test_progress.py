@@ -32,25 +32,45 @@ def scripted(monkeypatch):
 EVERY = ("training.evaluate_every=1", "training.optimizer.learning_rate=0.16", "training.halve_after=0")
 
 
-def test_the_learning_rate_rises_linearly_during_warmup():
-    rates = notes_of(trained(*EVERY, "training.warmup=4")).metric("learning_rate")
-    assert rates == pytest.approx([0.04, 0.08, 0.12, 0.16, 0.16, 0.16])
+@pytest.mark.parametrize(
+    ("setting", "rates"),
+    [
+        ("training.warmup=4", [0.04, 0.08, 0.12, 0.16, 0.16, 0.16]),
+        ("training.anneal=true", [0.16 * 0.5 * (1 + math.cos(math.pi * step / 6)) for step in range(6)]),
+    ],
+)
+def test_the_learning_rate_rises_linearly_during_warmup_and_is_annealed_along_a_cosine(setting, rates):
+    assert notes_of(trained(*EVERY, setting)).metric("learning_rate") == pytest.approx(rates)
 
 
-def test_the_learning_rate_is_annealed_along_a_cosine():
-    rates = notes_of(trained(*EVERY, "training.anneal=true")).metric("learning_rate")
-    assert rates == pytest.approx([0.16 * 0.5 * (1 + math.cos(math.pi * step / 6)) for step in range(6)])
-
-
-def test_the_learning_rate_is_halved_on_a_plateau(scripted):
-    scripted(0.5, 0.6, 0.6, 0.55, 0.7, 0.7, 0.7, 0.7, 0.7)
-    notes = notes_of(trained(*EVERY, "training.steps=10", "training.halve_after=2"))
-    # evaluations 3 and 4 are no better than 2, 6 and 7 no better than 5, nor are 8 and 9
-    rates = [0.16] * 4 + [0.08] * 3 + [0.04] * 2 + [0.02]
+@pytest.mark.parametrize(
+    ("sets", "accuracies", "losses", "rates"),
+    [
+        # evaluations 3 and 4 are no better than 2, 6 and 7 no better than 5, nor are 8 and 9
+        (
+            ["halve_after=2"],
+            [0.5, 0.6, 0.6, 0.55, 0.7, *[0.7] * 5],
+            None,
+            [0.16] * 4 + [0.08] * 3 + [0.04] * 2 + [0.02],
+        ),
+        (
+            ["halve_after=1"],
+            [0.5, 0.50001, 0.50002, 0.50003],
+            None,
+            [0.16] * 4,
+        ),  # any improvement ends a plateau
+        (["halve_after=1", "watch=loss"], [0.5] * 3, [math.nan, 3.0, 2.0], [0.16] * 3),
+        (["halve_after=0"], [0.5] * 6, None, [0.16] * 6),
+    ],
+    ids=["plateaus", "any improvement", "a loss that is a number again", "never"],
+)
+def test_the_learning_rate_is_halved_on_a_plateau(scripted, sets, accuracies, losses, rates):
+    scripted(*accuracies, losses=losses)
+    sets = [f"training.{text}" for text in (*sets, f"steps={len(accuracies)}")]
+    notes = notes_of(trained(*EVERY, *sets))
     assert notes.metric("learning_rate") == pytest.approx(rates)
-    told = [message for (message,) in notes.of("noted")]
-    assert told[0] == "no better in 2 evaluations: the learning rate is halved"
-    assert len(told) == 3
+    halved = "no better in 2 evaluations: the learning rate is halved"
+    assert [message for (message,) in notes.of("noted")] == [halved] * (len(set(rates)) - 1)
 
 
 @pytest.mark.parametrize("watch", ["accuracy", "loss"])
@@ -64,36 +84,18 @@ def test_a_plateau_ends_only_with_an_improvement_above_the_threshold(scripted, w
     assert (outcome.best_step, outcome.stopped) == (5, "")  # each of them is the best so far all the same
 
 
-def test_any_improvement_ends_a_plateau_by_default(scripted):
-    scripted(0.5, 0.50001, 0.50002, 0.50003)
-    notes = notes_of(trained(*EVERY, "training.halve_after=1", "training.steps=4"))
-    assert notes.metric("learning_rate") == pytest.approx([0.16] * 4)
-
-
-def test_a_plateau_ends_when_the_loss_is_a_number_again(scripted):
-    scripted(0.5, 0.5, 0.5, losses=[math.nan, 3.0, 2.0])
-    notes = notes_of(trained(*EVERY, "training.watch=loss", "training.halve_after=1", "training.steps=3"))
-    assert notes.metric("learning_rate") == pytest.approx([0.16] * 3)
-
-
-def test_the_learning_rate_stays_when_it_is_never_to_be_halved(scripted):
-    scripted(0.5)
-    notes = notes_of(trained(*EVERY))
-    assert notes.metric("learning_rate") == pytest.approx([0.16] * 6)
-    assert notes.of("noted") == []
-
-
-def test_training_stops_early_when_nothing_improves(scripted):
-    scripted(0.5, 0.6, 0.6, 0.1, 0.59)
-    outcome = train(variant(*EVERY, "training.steps=50", "training.patience=3"))
-    assert (outcome.step, outcome.best_step, outcome.finished) == (5, 2, True)
-    assert outcome.stopped == "no better since step 2"
-
-
-def test_training_that_improves_within_its_patience_runs_to_its_end(scripted):
-    scripted(0.1, 0.1, 0.2, 0.2, 0.3, 0.3)
-    outcome = train(variant(*EVERY, "training.patience=2"))
-    assert (outcome.step, outcome.best_step, outcome.stopped) == (6, 5, "")
+@pytest.mark.parametrize(
+    ("accuracies", "sets", "expected"),
+    [
+        ([0.5, 0.6, 0.6, 0.1, 0.59], ("steps=50", "patience=3"), (5, 2, "no better since step 2")),
+        ([0.1, 0.1, 0.2, 0.2, 0.3, 0.3], ("patience=2",), (6, 5, "")),
+    ],
+)
+def test_training_stops_early_when_nothing_improves_within_its_patience(scripted, accuracies, sets, expected):
+    scripted(*accuracies)
+    outcome = train(variant(*EVERY, *(f"training.{text}" for text in sets)))
+    assert (outcome.step, outcome.best_step, outcome.stopped) == expected
+    assert outcome.finished
 
 
 def test_the_loss_may_be_watched_instead_of_the_accuracy(scripted):
@@ -150,22 +152,16 @@ def past_the_peak(scripted):
     return assembly, gauge
 
 
-def test_the_best_weights_are_kept_and_the_last_ones_too(past_the_peak, tmp_path):
+def test_the_best_weights_are_kept_and_left_in_the_model_and_the_last_kept_too(past_the_peak, tmp_path):
     assembly, gauge = past_the_peak
-    outcome = train(assembly, tmp_path / "run")
+    assert train(assembly, tmp_path / "run").best_step == 4
     run = RunDirectory(tmp_path / "run")
-    assert outcome.best_step == 4
     assert differences(checkpoint.load(run.weights)["model"], gauge.evaluations[1]) == []
+    assert differences(weights(assembly), gauge.evaluations[1]) == []
     last = checkpoint.load(run.last)
     assert last["position"]["step"] == 8
     assert differences(last["model"], gauge.evaluations[3]) == []
     assert json.loads(run.results.read_text())["step"] == 4
-
-
-def test_the_best_weights_are_evaluated_and_left_in_the_model(past_the_peak, tmp_path):
-    assembly, gauge = past_the_peak
-    train(assembly, tmp_path / "run")
-    assert differences(weights(assembly), gauge.evaluations[1]) == []
 
 
 def test_the_best_weights_are_left_in_the_model_without_a_directory_too(past_the_peak):
@@ -178,27 +174,23 @@ class Unsplit(Letters):
     splits = ("train",)
 
 
-def test_without_a_development_split_the_last_weights_are_the_best(tmp_path):
-    assembly = variant(task=Unsplit)
-    outcome = train(assembly, tmp_path / "run")
-    assert (outcome.best_step, outcome.results) == (6, {})
-    kept = checkpoint.load(RunDirectory(tmp_path / "run").weights)["model"]
-    assert differences(kept, weights(assembly)) == []
-
-
 class WithoutDevelopment(Letters):
     splits = ("train", "test")
 
 
-def test_the_test_split_is_never_used_for_development(tmp_path):
-    assembly = variant(task=WithoutDevelopment)
+@pytest.mark.parametrize("task", [Unsplit, WithoutDevelopment])
+def test_without_a_development_split_the_last_weights_are_the_best_and_test_is_never_used_for_it(
+    task, tmp_path
+):
+    assembly = variant(task=task)
     outcome = train(assembly, tmp_path / "run")
+    assert outcome.best_step == outcome.step == 6
+    assert tuple(outcome.results) == task.splits[1:]
+    kept = checkpoint.load(RunDirectory(tmp_path / "run").weights)["model"]
+    assert differences(kept, weights(assembly)) == []
     notes = notes_of(assembly)
     assert "evaluated" not in notes.kinds
-    assert outcome.best_step == outcome.step == 6
-    assert list(outcome.results) == ["test"]
-    kinds = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert any("no development split" in row.get("message", "") for row in kinds)
+    assert any("no development split" in message for (message,) in notes.of("noted"))
 
 
 def test_another_split_may_be_named_for_development():

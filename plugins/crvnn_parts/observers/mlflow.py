@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from crvnn_core import CrvnnError, Observer
-from crvnn_core.runs.spec_file import flatten
+from crvnn_core.runs.directory import flatten
 from crvnn_parts.observers.tracking import RunId, missing_package, prefixed, result_metrics, run_name
 
 _BATCH = 100  # parameters in a request, and metrics of several steps

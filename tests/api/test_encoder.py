@@ -27,14 +27,10 @@ def test_it_is_a_module_that_gives_a_vector_for_each_sequence():
     assert all(p.grad is not None for name, p in encoder.named_parameters() if name.startswith("cell"))
 
 
-def test_without_a_mask_every_position_is_a_token():
-    encoder = crvnn.CRvNN(16).eval()
-    assert torch.equal(encoder(INPUTS).vector, encoder(INPUTS, torch.ones(2, 7, dtype=torch.bool)).vector)
-
-
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
-def test_an_integer_mask_of_zeros_and_ones_is_a_mask(dtype):
+def test_an_integer_mask_of_zeros_and_ones_is_a_mask_and_without_one_every_position_is_a_token(dtype):
     encoder, mask = crvnn.CRvNN(16).eval(), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    assert torch.equal(encoder(INPUTS).vector, encoder(INPUTS, torch.ones(2, 7, dtype=torch.bool)).vector)
     inputs = torch.randn(2, 3, 16)
     assert torch.equal(encoder(inputs, mask.to(dtype)).vector, encoder(inputs, mask.bool()).vector)
     assert torch.equal(encoder(inputs, mask.tolist()).vector, encoder(inputs, mask.bool()).vector)
@@ -101,13 +97,9 @@ def test_settings_of_a_part_are_given_with_its_name_or_without():
 @pytest.mark.parametrize("part", [GRUCell(16), GRUCell, Component("mine", GRUCell)])
 def test_a_part_may_be_a_module_or_what_builds_it(part):
     encoder = crvnn.CRvNN(16, cell=part)
+    assert encoder.cell is part or not isinstance(part, torch.nn.Module)
     assert isinstance(encoder.cell, GRUCell)
     assert encoder(INPUTS, MASK).vector.shape == (2, 16)
-
-
-def test_a_module_is_used_as_it_is():
-    cell = GRUCell(16)
-    assert crvnn.CRvNN(16, cell=cell).cell is cell
 
 
 def test_random_numbers_are_torchs_own():

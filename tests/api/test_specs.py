@@ -24,10 +24,7 @@ def test_a_specs_own_tables_give_it_again():
     spec = crvnn.read_spec({"model": {"cell": "lstm"}, "training.epochs": 3})
     assert crvnn.read_spec(spec) is spec
     assert crvnn.read_spec(spec_dict(spec)) == spec
-
-
-def test_without_anything_it_has_the_defaults():
-    assert crvnn.read_spec() == crvnn.read_spec({})
+    assert crvnn.read_spec() == crvnn.read_spec({})  # the defaults
 
 
 @pytest.mark.parametrize("base", [{"model.cell": "lstm", "seed": 5}, None])
@@ -38,18 +35,15 @@ def test_changes_lie_over_everything_else(base):
     assert (changed.model.cell.name, changed.model.width, changed.seed) == ("gru", 16, spec.seed)
 
 
-def test_a_spec_of_an_installed_package_is_known_by_its_name():
-    assert crvnn.read_spec("listops-soft").task.name == "listops"
-    assert crvnn.read_spec({"extends": "listops-soft", "model.width": 8}).model.width == 8
-    with pytest.raises(crvnn.SpecError, match=r"no spec has this name\. Did you mean 'listops-soft'\?"):
-        crvnn.read_spec("listops-sofft")
-
-
-def test_a_dictionary_may_extend_a_file(tmp_path):
+def test_a_spec_may_be_an_installed_one_or_extend_one_or_a_file(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text('[model]\nwidth = 32\ncell = "lstm"\n')
     spec = crvnn.read_spec({"extends": str(path), "model.width": 8})
     assert (spec.model.cell.name, spec.model.width) == ("lstm", 8)
+    assert crvnn.read_spec("listops-soft").task.name == "listops"
+    assert crvnn.read_spec({"extends": "listops-soft", "model.width": 8}).model.width == 8
+    with pytest.raises(crvnn.SpecError, match=r"no spec has this name\. Did you mean 'listops-soft'\?"):
+        crvnn.read_spec("listops-sofft")
 
 
 def test_paths_and_numbers_of_numpy_are_taken_for_texts_and_numbers():

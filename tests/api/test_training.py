@@ -152,6 +152,7 @@ def test_progress_is_not_shown_if_it_is_not_wanted(capsys):
     ("given", "message"),
     [
         ((TEXTS, LABELS[1:]), "there are 40 texts and 39 labels"),
+        ((None, None, (TEXTS, LABELS)), "give texts and labels as well"),
         (("a text", LABELS), "texts and labels are lists"),
         ((TEXTS, None), "give texts and labels, one label for each text"),
         (([], []), "there are no texts"),
@@ -172,8 +173,9 @@ def test_progress_is_not_shown_if_it_is_not_wanted(capsys):
     ],
 )
 def test_rows_that_cannot_be_used_are_named(given, message):
+    texts, labels, *dev = given
     with pytest.raises(crvnn.CrvnnError, match=message):
-        crvnn.train(SMALL, *given)
+        crvnn.train(SMALL, texts, labels, **({"dev": dev[0]} if dev else {}))
 
 
 @pytest.mark.parametrize(
@@ -191,8 +193,3 @@ def test_rows_that_cannot_be_used_are_named(given, message):
 def test_rows_of_other_splits_are_checked_too(splits, message):
     with pytest.raises(crvnn.InputError, match=message):
         crvnn.train(SMALL, TEXTS, LABELS, **splits)
-
-
-def test_development_rows_alone_are_refused():
-    with pytest.raises(crvnn.InputError, match="give texts and labels as well"):
-        crvnn.train(SMALL, dev=(TEXTS, LABELS))

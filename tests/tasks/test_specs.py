@@ -111,7 +111,7 @@ def test_a_spec_assembles_and_takes_a_training_step(name, catalog, data, monkeyp
     monkeypatch.chdir(data.parent)
     plain = read_spec(catalog, name)
     stages = spec_dict(plain).get("stages", [])
-    quick = ["training.epochs=0", "training.batch=4", "training.observers=[]"]
+    quick = ["training.epochs=0", "training.batch=4", "training.observers=[]", "model.width=16"]
     quick += [f"stages.{number}.training.steps=1" for number in range(1, len(stages) + 1)] or [
         "training.steps=1"
     ]

@@ -9,7 +9,7 @@ from crvnn_tasks.listops.task import ListOps, split_of
 from listops_reference import NAMES
 
 
-def test_splits_are_disjoint():
+def test_splits_are_disjoint_for_every_seed_and_epoch():
     task = ListOps(max_tokens=15, test_max_tokens=15, rows=2000, held_out=300)
     seen = {split: {e.sequences[0] for e in task.examples(split, seed=1)} for split in task.splits}
     assert {split: len(sequences) for split, sequences in seen.items()} == {
@@ -21,25 +21,18 @@ def test_splits_are_disjoint():
     assert seen["dev"].isdisjoint(seen["test"])
     for split, sequences in seen.items():
         assert all(split_of(tokens) == split for tokens in sequences)
-
-
-def test_splits_are_disjoint_for_every_seed_and_epoch():
     task = ListOps(max_tokens=8, rows=2000, held_out=100)
     train = {e.sequences[0] for seed in (1, 2) for number in (0, 1) for e in task.epoch(seed, number)}
-    for seed in (1, 2):
-        assert train.isdisjoint(e.sequences[0] for e in task.examples("dev", seed))
+    assert train.isdisjoint(e.sequences[0] for seed in (1, 2) for e in task.examples("dev", seed))
 
 
-def test_every_epoch_has_new_expressions():
+def test_every_epoch_has_new_expressions_or_the_same_in_another_order():
     task = ListOps(rows=500, min_tokens=20)
     epochs = [list(task.epoch(0, number)) for number in range(3)]
     assert [len(epoch) for epoch in epochs] == [500] * 3
     assert len({example.sequences for epoch in epochs for example in epoch}) == 1500
     assert list(ListOps(rows=500, min_tokens=20).epoch(0, 2)) == epochs[2]
     assert list(task.epoch(1, 0)) != epochs[0]
-
-
-def test_every_epoch_has_the_same_expressions_in_another_order_if_wanted():
     task = ListOps(rows=500, fresh=False)
     first, second = list(task.epoch(0, 0)), list(task.epoch(0, 1))
     assert first != second
@@ -92,6 +85,10 @@ def test_training_repeats_expressions_once_all_are_drawn_and_held_out_splits_end
         ({"min_arguments": 1}, "min_arguments must be at least 2"),
         ({"max_arguments": 2, "min_arguments": 3}, "max_arguments must be at least min_arguments"),
         ({"operator_probability": 0.0}, "operator_probability must be above 0 and below 1"),
+        (
+            {"max_depth": 4, "test_max_tokens": 50, "test_min_depth": 4},
+            "^test_min_depth must be less than max_depth",
+        ),
         ({"operator_probability": 1.0}, "operator_probability must be above 0 and below 1"),
     ],
 )

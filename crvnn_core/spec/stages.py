@@ -21,7 +21,12 @@ _KEYS = ("name", *_TABLES)
 #: Settings that all stages of a run share.
 SHARED_SETTINGS = (
     ("model", "width"),
-    *(("training", key) for key in ("start", "accelerator", "devices", "precision", "threads", "observers")),
+    ("training", "start"),
+    ("training", "accelerator"),
+    ("training", "devices"),
+    ("training", "precision"),
+    ("training", "threads"),
+    ("training", "observers"),
 )
 
 

@@ -36,13 +36,20 @@ class MeanEncoder(Encoder):
         return Encoding(vector, vector.new_zeros(len(vector)), lengths)
 
 
-def encoder(alter):
-    class Faulty(MeanEncoder):
+def encoding(alter, kind=MeanEncoder):
+    """An encoder whose encodings are altered in place, given the inputs, the mask and whether a trace is wanted."""
+
+    class Faulty(kind):
         def encoding(self, inputs, mask, lengths, trace):
             plain = super().encoding(inputs, mask, lengths, trace)
-            return Encoding(alter(plain.vector, inputs), plain.penalty, plain.steps)
+            alter(plain, inputs, mask, trace)
+            return plain
 
     return Faulty
+
+
+def encoder(alter):
+    return encoding(lambda plain, x, *_: setattr(plain, "vector", alter(plain.vector, x)))
 
 
 class UncheckedEncoder(MeanEncoder):
@@ -56,36 +63,27 @@ class PaddedEncoder(MeanEncoder):
         return self.encoding(inputs, mask, mask.sum(1), trace)
 
 
-class PenalisingEncoder(MeanEncoder):
-    def encoding(self, inputs, mask, lengths, trace):
-        plain = super().encoding(inputs, mask, lengths, trace)
-        return Encoding(plain.vector, plain.penalty.sum(), plain.steps)
+def one_penalty(plain, inputs, mask, trace):
+    plain.penalty = plain.penalty.sum()
 
 
-class ChangedByTracing(MeanEncoder):
-    def encoding(self, inputs, mask, lengths, trace):
-        plain = super().encoding(inputs, mask, lengths, trace)
-        return Encoding(plain.vector + trace, plain.penalty, plain.steps)
+def changed_by_tracing(plain, inputs, mask, trace):
+    plain.vector = plain.vector + trace
 
 
-class ImprobableTrace(MeanEncoder):
-    def encoding(self, inputs, mask, lengths, trace):
-        plain = super().encoding(inputs, mask, lengths, trace)
-        steps = torch.ones_like(lengths)
-        seen = Trace(2.0 * mask.unsqueeze(0), torch.stack([mask, mask]).float(), mask, steps)
-        return Encoding(plain.vector, plain.penalty, plain.steps, seen if trace else None)
+def improbable_trace(plain, inputs, mask, trace):
+    if trace:
+        once = torch.ones_like(plain.steps)
+        plain.trace = Trace(2.0 * mask.unsqueeze(0), torch.stack([mask, mask]).float(), mask, once)
 
 
 def joining(joins):
     """An encoder that returns the joins of its own trees, made from the lengths of a batch."""
 
-    class Joining(MeanEncoder):
-        def encoding(self, inputs, mask, lengths, trace):
-            plain = super().encoding(inputs, mask, lengths, trace)
-            plain.joins = joins(lengths.tolist()) if trace else None
-            return plain
+    def alter(plain, inputs, mask, trace):
+        plain.joins = joins(mask.sum(1).tolist()) if trace else None
 
-    return Joining
+    return encoding(alter)
 
 
 class GreedyEncoder(MeanEncoder):
@@ -195,13 +193,7 @@ class Samples(MeanEncoder):
 
 
 def sampling(alter):
-    class Faulty(Samples):
-        def encoding(self, inputs, mask, lengths, trace):
-            plain = super().encoding(inputs, mask, lengths, trace)
-            alter(plain)
-            return plain
-
-    return Faulty
+    return encoding(lambda plain, *_: alter(plain), Samples)
 
 
 def with_chances(alter):
@@ -242,8 +234,8 @@ FAULTY = [
         "is given in evaluation",
     ),
     ("refuses_what_it_cannot_encode", UncheckedEncoder, "no InputError was raised"),
-    ("traces_truly", ChangedByTracing, "the vector, traced"),
-    ("traces_truly", ImprobableTrace, "c is between 0 and 2.0000000, which is no probability"),
+    ("traces_truly", encoding(changed_by_tracing), "the vector, traced"),
+    ("traces_truly", encoding(improbable_trace), "c is between 0 and 2.0000000, which is no probability"),
     (
         "joins_every_position_once",
         joining(lambda lengths: [range(n) for n in lengths]),
@@ -264,7 +256,7 @@ FAULTY = [
         encoder(lambda vector, x: vector.unsqueeze(1)),
         "the shape of the vectors: [3, 1, 6]; expected [3, 6]",
     ),
-    ("gives_one_vector_a_sequence", PenalisingEncoder, "the shape of the penalty: []; expected [3]"),
+    ("gives_one_vector_a_sequence", encoding(one_penalty), "the shape of the penalty: []; expected [3]"),
     ("ignores_padding", PaddedEncoder, "with other padding (nan)"),
     (
         "treats_each_sequence_alone",

@@ -11,65 +11,41 @@ from pathlib import Path
 
 from crvnn_core import Component, LazyCommand, NamedSpec, TrainedModel, hookimpl
 
+#: Of each task its name, its class, what it is about, and settings to try it with.
+_TASKS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
+    ("listops", "listops.task:ListOps", "nested MIN, MAX, MED and SM of digits", {}),
+    ("logic", "logic.task:Logic", "which of seven relations holds between two propositional sentences", {}),
+    ("sst2", "sst:Sst2", "sentiment of a film review: positive or negative", {"directory": "data"}),
+    ("sst5", "sst:Sst5", "sentiment of a film review in five grades", {"directory": "data"}),
+    ("snli", "nli:Snli", "natural language inference on image captions", {"directory": "data"}),
+    ("mnli", "nli:Mnli", "natural language inference on many genres", {"directory": "data"}),
+    (
+        "from-file",
+        "from_file.task:FromFile",
+        "your own CSV, TSV or JSONL: a text or a pair, and a label",
+        {"train": "train.csv"},
+    ),
+    ("in-memory", "in_memory:InMemory", "texts and labels that are given to crvnn.train in Python", {}),
+)
+
 
 @hookimpl
 def crvnn_tasks() -> Iterable[Component]:
-    here = "crvnn_tasks"
-    data = {"directory": "data"}
     return [
-        Component(
-            "listops",
-            f"{here}.listops.task:ListOps",
-            summary="nested MIN, MAX, MED and SM of digits",
-            default=True,
-        ),
-        Component(
-            "logic",
-            f"{here}.logic.task:Logic",
-            summary="which of seven relations holds between two propositional sentences",
-        ),
-        Component(
-            "sst2",
-            f"{here}.sst:Sst2",
-            summary="sentiment of a film review: positive or negative",
-            example=data,
-        ),
-        Component(
-            "sst5", f"{here}.sst:Sst5", summary="sentiment of a film review in five grades", example=data
-        ),
-        Component(
-            "snli", f"{here}.nli:Snli", summary="natural language inference on image captions", example=data
-        ),
-        Component(
-            "mnli", f"{here}.nli:Mnli", summary="natural language inference on many genres", example=data
-        ),
-        Component(
-            "from-file",
-            f"{here}.from_file.task:FromFile",
-            summary="your own CSV, TSV or JSONL: a text or a pair, and a label",
-            example={"train": "train.csv"},
-        ),
-        Component(
-            "in-memory",
-            f"{here}.in_memory:InMemory",
-            summary="texts and labels that are given to crvnn.train in Python",
-        ),
+        Component(name, f"crvnn_tasks.{place}", summary=summary, default=name == "listops", example=example)
+        for name, place, summary, example in _TASKS
     ]
 
 
 _GPU = "for a GPU"
 _LAPTOP = "about an hour, one CPU core"
+_MINUTE = "a minute, one CPU core"
 
 #: Of each spec its name, what it trains, the datasets of ``crvnn data get`` that it reads, and how long it takes.
-_SPECS = (
-    (
-        "from-file",
-        "your own CSV, TSV or JSONL file; as it is, synthetic film reviews",
-        (),
-        "a minute, one CPU core",
-    ),
+_SPECS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("from-file", "your own CSV, TSV or JSONL file; as it is, synthetic film reviews", (), _MINUTE),
     ("listops", "ListOps as in the paper", ("listops",), _GPU),
-    ("listops-demo", "ListOps of at most 30 tokens; for 'crvnn demo'", (), "a minute, one CPU core"),
+    ("listops-demo", "ListOps of at most 30 tokens; for 'crvnn demo'", (), _MINUTE),
     (
         "listops-soft",
         "ListOps by backpropagation alone; gave the model 'listops'",
@@ -144,45 +120,33 @@ _ABLATIONS = {
 @hookimpl
 def crvnn_specs() -> Iterable[NamedSpec]:
     here = Path(__file__).parent / "specs"
-
-    def named(name: str, file: Path, summary: str, datasets: tuple[str, ...], duration: str) -> NamedSpec:
-        data = ", ".join(f"data/{each}" for each in datasets)
-        return NamedSpec(name, str(file), summary=summary, data=data, duration=duration)
-
-    for name, *facts in _SPECS:
-        yield named(name, here / f"{name}.toml", *facts)
+    found = [
+        (name, here / f"{name}.toml", summary, datasets, duration)
+        for name, summary, datasets, duration in _SPECS
+    ]
     for file in sorted((here / "ablations").glob("*.toml")):
         task, _, change = file.stem.partition("-")
         title, datasets = _ABLATED[task]
-        summary = f"{title}, ablation: {_ABLATIONS[change]}"
-        yield named(f"ablation-{file.stem}", file, summary, datasets, _GPU)
+        found.append(
+            (f"ablation-{file.stem}", file, f"{title}, ablation: {_ABLATIONS[change]}", datasets, _GPU)
+        )
+    for name, file, summary, datasets, duration in found:
+        data = ", ".join(f"data/{each}" for each in datasets)
+        yield NamedSpec(name, str(file), summary=summary, data=data, duration=duration)
+
+
+_MODELS = {
+    "listops": "ListOps, width 64, labels only, by backpropagation through the relaxation alone",
+    "listops-guided": "ListOps, width 128, supervised on gold trees at first; its decisions are exactly 0 or 1",
+    "listops-self-training": "ListOps, width 128, labels only, by sampling trees",
+    "logic": "relations of logical sentences, width 128, self-trained without gold trees",
+}
 
 
 @hookimpl
 def crvnn_models() -> Iterable[TrainedModel]:
     here = Path(__file__).parent / "models"
-    return [
-        TrainedModel(
-            "listops",
-            str(here / "listops"),
-            summary="ListOps, width 64, labels only, by backpropagation through the relaxation alone",
-        ),
-        TrainedModel(
-            "listops-guided",
-            str(here / "listops-guided"),
-            summary="ListOps, width 128, supervised on gold trees at first; its decisions are exactly 0 or 1",
-        ),
-        TrainedModel(
-            "listops-self-training",
-            str(here / "listops-self-training"),
-            summary="ListOps, width 128, labels only, by sampling trees",
-        ),
-        TrainedModel(
-            "logic",
-            str(here / "logic"),
-            summary="relations of logical sentences, width 128, self-trained without gold trees",
-        ),
-    ]
+    return [TrainedModel(name, str(here / name), summary=summary) for name, summary in _MODELS.items()]
 
 
 @hookimpl

@@ -168,9 +168,6 @@ class Mnli(Nli):
         elif with_snli:
             self.snli = Snli(with_snli, bad_rows=bad_rows)
 
-    def paths(self, split: str, missing: Literal["complain", "ignore"] = "complain") -> list[Path]:
-        own = super().paths(split, missing)
-        if split != "train" or self.snli is None or not own:
-            return own
-        others = self.snli.paths("train", missing)
-        return own + others if others else []
+    def paths(self, split: str) -> list[Path]:
+        own = super().paths(split)
+        return own + self.snli.paths("train") if split == "train" and self.snli is not None else own

@@ -93,31 +93,31 @@ class FileTask(Task):
         if self.generated:
             return tuple(self.files)
         train, *others = self.files
-        there = [split for split in self.files if self.paths(split, missing="ignore")]
-        for split in others:
-            if train in there and split in self.named:
-                self.paths(split)
-        return (train, *(split for split in others if split in there)) if there else tuple(self.files)
+        missing = {split: why for split in self.files if (why := self.why_missing(split))}
+        if train not in missing and (named := [split for split in missing if split in self.named]):
+            raise CrvnnError(missing[named[0]])
+        return (
+            train,
+            *(split for split in others if split not in missing or len(missing) == len(self.files)),
+        )
 
     @cached_property
     def vocabulary(self) -> Sequence[str]:  # type: ignore[override]
         """The tokens of the training split that are not too rare, by descending frequency."""
         return vocabulary_of(self.examples(next(iter(self.files)), 0), self.min_count)
 
-    def paths(self, split: str, missing: Literal["complain", "ignore"] = "complain") -> list[Path]:
-        """The files of a split. If one is missing, ``CrvnnError`` with its source, or no files (``ignore``)."""
+    def paths(self, split: str) -> list[Path]:
+        """The files of a split; if one is missing, ``CrvnnError`` that names its source."""
         if split not in self.files:
             known = f"{nearest(split, self.files)} There are {', '.join(self.files)}."
             raise UnknownNameError(f"no split is called '{split}'.{known}")
         found = []
         for names in self.files[split]:
-            there = next((path for name in names if (path := self.directory / name).is_file()), None)
-            if there is None and missing == "ignore":
-                return []
-            if there is None:
+            there = [path for name in names if (path := self.directory / name).is_file()]
+            if not there:
                 source = "" if split in self.named else self.source
                 raise CrvnnError(_missing(self.directory, names, source))
-            found.append(there)
+            found.append(there[0])
         return found
 
     def why_missing(self, split: str) -> str:
@@ -138,7 +138,9 @@ class FileTask(Task):
         """Every row of a split; the malformed ones of files that splits share are in the first of them."""
         place = 0
         for path in self.paths(split):
-            first = next(each for each in self.files if path in self.paths(each, missing="ignore"))
+            first = next(
+                each for each in self.files if not self.why_missing(each) and path in self.paths(each)
+            )
             for row in self.parse(path):
                 if row.example is not None:
                     if self.holds(split, row.example, place):

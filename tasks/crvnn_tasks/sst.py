@@ -109,26 +109,20 @@ class Sst(FileTask):
         return self._rows(path, whole=True)
 
     def rows(self, split: str) -> Iterator[Row]:
-        return self._phrase_rows() if self.phrases and split == "train" else super().rows(split)
+        """The sentences of a split; with ``phrases`` every distinct training phrase, with its most frequent label.
 
-    def examples(self, split: str, seed: int) -> Iterator[Example]:
-        if self.phrases and split == "train":
-            return iter(self._training_phrases)
-        return super().examples(split, seed)
-
-    @cached_property
-    def _training_phrases(self) -> list[Example]:
-        return list(well_formed(self._phrase_rows(), self.paths("train")[0], self.bad_rows))
-
-    def _phrase_rows(self) -> Iterator[Row]:
-        """Every distinct phrase of the training sentences, with its most frequent label.
-
-        As published a phrase has one label; lower-casing makes a few phrases with different labels equal.
+        As published a phrase has one label; lower-casing makes a few phrases with different labels equal. Whole
+        sentences of the other splits are not among them.
         """
-        held_out = self._held_out()
+        train, *others = self.files
+        if split != train or not self.phrases:
+            yield from super().rows(split)
+            return
+        known = [each for each in others if not self.why_missing(each)]
+        held_out = {row.example.sequences for each in known for row in self.rows(each) if row.example}
         first: dict[tuple[tuple[str, ...], ...], Row] = {}
         labels: dict[tuple[tuple[str, ...], ...], Counter[int]] = {}
-        for path in self.paths("train"):
+        for path in self.paths(train):
             for row in self._rows(path, whole=False):
                 if row.example is None:
                     yield row
@@ -138,10 +132,14 @@ class Sst(FileTask):
         for sequences, row in first.items():
             yield evolve(row, example=Example(sequences, labels[sequences].most_common(1)[0][0]))
 
-    def _held_out(self) -> set[tuple[tuple[str, ...], ...]]:
-        """Whole sentences of the other splits, which must not be training phrases."""
-        splits = [split for split in self.files if split != "train" and self.paths(split, missing="ignore")]
-        return {row.example.sequences for split in splits for row in self.rows(split) if row.example}
+    def examples(self, split: str, seed: int) -> Iterator[Example]:
+        if self.phrases and split == "train":
+            return iter(self._training_phrases)
+        return super().examples(split, seed)
+
+    @cached_property
+    def _training_phrases(self) -> list[Example]:
+        return list(well_formed(self.rows("train"), self.paths("train")[0], self.bad_rows))
 
     def _rows(self, path: Path, whole: bool) -> Iterator[Row]:
         """A row for each sentence (``whole``), or for each phrase."""

@@ -2,22 +2,7 @@
 
 import pytest
 
-CELLS = """
-from crvnn_core import Cell, Component, hookimpl
-
-
-class Forgetful(Cell):
-    def leaf(self, inputs):
-        return inputs
-
-    def forward(self, left, right):
-        return left
-
-
-@hookimpl
-def crvnn_cells():
-    return [Component("forgetful", Forgetful, summary="keeps the left child only")]
-"""
+from calling import CELLS
 
 
 @pytest.fixture

@@ -4,10 +4,8 @@ import json
 import re
 
 import pytest
-from click.testing import CliRunner
 
 from calling import run
-from crvnn_core.cli import main
 
 
 def test_list_shows_every_component_and_where_it_comes_from(catalog):
@@ -80,9 +78,9 @@ def test_an_unknown_component_is_an_error_that_knows_the_nearest(command):
 
 
 def test_presets_can_be_listed_by_themselves():
-    listed = json.loads(CliRunner().invoke(main, ["list", "presets", "--json"]).output)
-    assert {row["slot"] for row in listed["components"]} == {"preset"}
-    assert {"paper", "reference", "simplified-2023"} <= {row["name"] for row in listed["components"]}
+    listed = json.loads(run("list", "presets", "--json").stdout)["components"]
+    assert {row["slot"] for row in listed} == {"preset"}
+    assert {"paper", "reference", "simplified-2023"} <= {row["name"] for row in listed}
 
 
 def test_specs_are_listed_with_their_data_and_duration(catalog):

@@ -1,9 +1,9 @@
-"""``crvnn check``: a line for each promise, and exit code 1 if one is broken."""
+"""``crvnn check``: a line for each promise, and exit code 1 if one is broken; ``crvnn new``: a package to check."""
 
 import json
 import re
 
-from calling import crvnn, run
+from calling import run
 from crvnn_core.testing import CHECKS
 
 
@@ -30,14 +30,12 @@ def test_check_takes_parameters():
     assert "--set depth=deep: must be an integer, not 'deep'" in text
 
 
-def test_check_says_which_promise_is_broken_and_exits_with_1(plugin_file, tmp_path):
-    result = crvnn("--plugin", plugin_file, "check", "cell", "forgetful", cwd=tmp_path)
-    assert result.returncode == 1
-    assert "BROKEN  The parent depends on its left child and on its right child." in result.stdout
-    assert "        the parent does not depend on its right child" in result.stdout
-    assert "kept    In evaluation the same input gives the same bits on every call." in result.stdout
-    assert re.search(rf"cell forgetful \(.+\.py\): \d+ of {len(CHECKS['cell'])} promises kept", result.stdout)
-    assert "Traceback" not in result.stderr
+def test_check_says_which_promise_is_broken_and_exits_with_1(plugin_file):
+    text = run("--plugin", plugin_file, "check", "cell", "forgetful", code=1).stdout
+    assert "BROKEN  The parent depends on its left child and on its right child." in text
+    assert "        the parent does not depend on its right child" in text
+    assert "kept    In evaluation the same input gives the same bits on every call." in text
+    assert re.search(rf"cell forgetful \(.+\.py\): \d+ of {len(CHECKS['cell'])} promises kept", text)
 
 
 def test_check_tells_refused_settings_from_broken_promises():
@@ -65,3 +63,20 @@ def test_a_setting_is_spelt_as_in_a_spec_or_by_its_name_alone():
         assert wrong == f"crvnn: --set {key}=0: must be at least 1, not 0\n"
     text = run("check", "halting", "fixed-depth", "--set", "model.cell.hidden=2", code=2).stderr
     assert "only settings of the halting can be set here, as model.halting.depth" in text
+
+
+def test_new_makes_a_package_beside_where_you_are_or_elsewhere_and_says_what_to_do_next(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    run("new", "cell", "my-cell")
+    assert (tmp_path / "my-cell" / "pyproject.toml").is_file()
+    text = run("new", "cells", "my-cell", "--out", tmp_path / "somewhere").stdout
+    assert f"pip install -e {tmp_path / 'somewhere'}\n  crvnn check cell my-cell" in text
+    assert (tmp_path / "somewhere" / "my_cell" / "cell.py").is_file()
+
+
+def test_new_refuses_a_name_that_the_slot_already_has(tmp_path):
+    text = run("new", "cell", "lstm", "--out", tmp_path / "lstm", code=2).stderr
+    assert "there is a cell called 'lstm' already, from crvnn" in text
+    assert not (tmp_path / "lstm").exists()

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from calling import run
+from calling import CELLS, run
 from crvnn_core import create_plugin_manager, read_catalog
 from crvnn_core.errors import MissingPluginError
 from crvnn_core.inference.trained import load
@@ -14,26 +14,8 @@ from small import SETTINGS, options
 
 pytestmark = pytest.mark.usefixtures("here")
 
-MARKING = """
-from pathlib import Path
-
-Path("imported").touch()
-
-from crvnn_core import Cell, Component, hookimpl
-
-
-class Forgetful(Cell):
-    def leaf(self, inputs):
-        return inputs
-
-    def forward(self, left, right):
-        return left
-
-
-@hookimpl
-def crvnn_cells():
-    return [Component("forgetful", Forgetful)]
-"""
+#: Leaves a file where it is imported.
+MARKING = f'from pathlib import Path\n\nPath("imported").touch()\n{CELLS}'
 
 
 @pytest.fixture(scope="module")

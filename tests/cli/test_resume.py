@@ -34,7 +34,7 @@ def test_what_is_trained_cannot_change_when_a_run_is_resumed(letters_run, here, 
     before = contents(here / "a")
     result = run("train", "--plugin", PLUGIN, "--resume", "a", "--set", text, code=2)
     assert f"crvnn: --set {text}: this cannot change when a run is resumed" in result.stderr
-    for key in (
+    for key in [
         "epochs",
         "steps",
         "patience",
@@ -43,7 +43,7 @@ def test_what_is_trained_cannot_change_when_a_run_is_resumed(letters_run, here, 
         "devices",
         "threads",
         "observers",
-    ):
+    ]:
         assert f"training.{key}" in result.stderr
     assert contents(here / "a") == before
 
@@ -103,8 +103,10 @@ def test_an_interrupted_run_says_how_to_resume_and_ends_the_same(here):
     assert metrics_of(one.path) == metrics_of(two.path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["begin", "evaluate_best"])  # before the first step, after the last one
+@pytest.mark.parametrize(
+    ("number", "moment"),  # before the first step, after the last one
+    [(signal.SIGINT, "begin"), (signal.SIGTERM, "evaluate_best")],
+)
 def test_an_interruption_outside_the_steps_says_how_to_resume(here, number, moment, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, moment, lambda *args: os.kill(os.getpid(), number))
@@ -113,9 +115,8 @@ def test_an_interruption_outside_the_steps_says_how_to_resume(here, number, mome
     run("train", "--plugin", PLUGIN, "--resume", "a")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_among_several_seeds_starts_no_other(here, number):
-    observers = f'training.observers=[{{name="interrupting", step=3, signals=[{int(number)}]}}]'
+def test_an_interruption_among_several_seeds_starts_no_other(here):
+    observers = f'training.observers=[{{name="interrupting", step=3, signals=[{int(signal.SIGTERM)}]}}]'
     result = run("train", *options(observers), "--seeds", "2", "--out", "a", code=130)
     assert "crvnn: interrupted; resume with: crvnn train --resume a" in result.stderr
     assert "a/seed-0: interrupted after step 3." in result.stdout

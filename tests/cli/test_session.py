@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from calling import crvnn, run
+from calling import run
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -22,14 +22,18 @@ def test_a_plug_in_file_given_twice_is_loaded_once(plugin_file):
     )
 
 
-def test_a_plug_in_file_may_offer_a_command(tmp_path):
+def test_a_plug_in_file_may_offer_commands_and_hide_them(tmp_path):
     path = tmp_path / "hello.py"
     path.write_text(
         "import click\nfrom crvnn_core import hookimpl\n\n\n"
-        "@hookimpl\ndef crvnn_commands():\n    return [click.Command('hello', callback=lambda: click.echo('hello'))]\n"
+        "@hookimpl\ndef crvnn_commands():\n"
+        "    hello = click.Command('hello', callback=lambda: click.echo('hello'))\n"
+        "    return [hello, click.Command('secret', hidden=True)]\n"
     )
     assert run("--plugin", path, "hello").stdout == "hello\n"
-    assert re.search("Others:\n +hello", run("--plugin", path, "--help").stdout)
+    text = run("--plugin", path, "--help").stdout
+    assert re.search("Others:\n +hello", text)
+    assert "secret" not in text
 
 
 LAZY = """
@@ -60,36 +64,27 @@ def test_a_lazy_command_that_cannot_be_imported_is_one_message_that_names_its_pl
     assert "ModuleNotFoundError: No module named 'nowhere_to_be_found'" in message
 
 
-def test_a_command_that_a_plug_in_hides_is_not_listed(tmp_path):
-    path = tmp_path / "hidden.py"
-    path.write_text(
-        "import click\nfrom crvnn_core import hookimpl\n\n\n"
-        "@hookimpl\ndef crvnn_commands():\n    return [click.Command('secret', hidden=True)]\n"
-    )
-    assert "secret" not in run("--plugin", path, "--help").stdout
+@pytest.fixture
+def broken_file(tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("raise RuntimeError('out of luck')\n")
+    return path
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_broken_plug_in_file_is_one_message(tmp_path, before):
-    path = tmp_path / "broken.py"
-    path.write_text("raise RuntimeError('out of luck')\n")
-    option = ["--plugin", path]
-    result = run(*(option if before else []), "list", *([] if before else option), code=2)
-    assert result.stderr.startswith(f"crvnn: --plugin {path}: ")
-    assert "RuntimeError: out of luck" in result.stderr
-    assert "Traceback" not in result.stderr
+def test_a_broken_plug_in_file_is_one_message(broken_file, before):
+    option = ["--plugin", broken_file]
+    said = run(*(option if before else []), "list", *([] if before else option), code=2).stderr
+    assert said.startswith(f"crvnn: --plugin {broken_file}: ")
+    assert "RuntimeError: out of luck" in said
+    assert "Traceback" not in said
 
 
-def test_the_whole_traceback_is_there_for_the_asking(tmp_path):
-    path = tmp_path / "broken.py"
-    path.write_text("raise RuntimeError('out of luck')\n")
-    asked = crvnn("list", "--plugin", path, cwd=tmp_path, CRVNN_TRACEBACK="1")
-    assert asked.returncode == 2
-    assert "Traceback (most recent call last)" in asked.stderr
-    assert (
-        "(CRVNN_TRACEBACK=1 shows the whole traceback.)"
-        in crvnn("list", "--plugin", path, cwd=tmp_path).stderr
-    )
+def test_the_whole_traceback_is_there_for_the_asking(broken_file, monkeypatch):
+    said = run("list", "--plugin", broken_file, code=2).stderr
+    assert "(CRVNN_TRACEBACK=1 shows the whole traceback.)" in said
+    monkeypatch.setenv("CRVNN_TRACEBACK", "1")
+    assert "Traceback (most recent call last)" in run("list", "--plugin", broken_file, code=2).stderr
 
 
 @pytest.mark.filterwarnings("default::crvnn_core.errors.CrvnnWarning")

@@ -1,9 +1,5 @@
 """The command line, called from a test."""
 
-import os
-import subprocess
-import sys
-
 from click.testing import CliRunner
 
 from crvnn_core.cli import main
@@ -18,16 +14,22 @@ def run(*args, code=0, stdin=None):
     return result
 
 
+#: A plug-in file.
+CELLS = """
+from crvnn_core import Cell, Component, hookimpl
+
+
+class Forgetful(Cell):
+    def leaf(self, inputs):
+        return inputs
+
+    def forward(self, left, right):
+        return left
+
+
+@hookimpl
+def crvnn_cells():
+    return [Component("forgetful", Forgetful, summary="keeps the left child only")]
+"""
+
 QUICK = ["--set", "model.width=8", "--set", "task.max_tokens=12"]
-
-
-def crvnn(*args, cwd, **variables):
-    """Run the command line in a process of its own."""
-    command = [
-        sys.executable,
-        "-c",
-        "from crvnn_core.cli import main; main(prog_name='crvnn')",
-        *map(str, args),
-    ]
-    env = {**os.environ, **variables}
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
@@ -47,12 +47,9 @@ def torch(session: Session) -> Iterator[Finding]:
 
     seconds = time.perf_counter() - began
     threads = torch.get_num_threads()
-    yield Finding(
-        "torch",
-        "ok",
-        f"{torch.__version__}, imported in {seconds:.1f} s; {threads} thread{'s' * (threads != 1)}, "
-        f"{torch.backends.cpu.get_cpu_capability()}",
-    )
+    capability = torch.backends.cpu.get_cpu_capability()
+    text = f"{torch.__version__}, imported in {seconds:.1f} s; {threads} thread{'s' * (threads != 1)}, {capability}"
+    yield Finding("torch", "ok", text)
     if not torch.cuda.is_available() and not torch.backends.mps.is_available():
         advice = "that is fine for small models"
         if torch.version.cuda:
@@ -107,12 +104,9 @@ def plugins(session: Session) -> Iterator[Finding]:
     sources = sorted({str(offer.source) for offer in found})
     yield Finding("plug-ins", "ok", f"{len(found)} components from {', '.join(sources)}")
     for broken in catalog.broken:
-        yield Finding(
-            "plug-ins",
-            "problem",
-            f"{broken.source} could not be loaded: {broken.reason}",
-            f"repair it, or {broken.removal}; everything else works without it",
-        )
+        text = f"{broken.source} could not be loaded: {broken.reason}"
+        advice = f"repair it, or {broken.removal}; everything else works without it"
+        yield Finding("plug-ins", "problem", text, advice)
 
 
 def extras(session: Session) -> Iterator[Finding]:
@@ -141,13 +135,11 @@ def disk(session: Session) -> Iterator[Finding]:
     free = shutil.disk_usage(here).free
     text = f"{free / (1 << 30):.1f} GiB free in {here}"
     if not os.access(here, os.W_OK):
-        yield Finding(
-            "disk", "problem", f"{here} cannot be written to", "go to another directory, or use --out"
-        )
+        text = f"{here} cannot be written to"
+        yield Finding("disk", "problem", text, "go to another directory, or use --out")
     elif free < _ROOM:
-        yield Finding(
-            "disk", "problem", text, "runs and their checkpoints may not fit: make room, or use --out"
-        )
+        advice = "runs and their checkpoints may not fit: make room, or use --out"
+        yield Finding("disk", "problem", text, advice)
     else:
         yield Finding("disk", "ok", text)
 
@@ -160,10 +152,7 @@ def training(session: Session) -> Iterator[Finding]:
 
     small = [
         "model.width=16",
-        "training.batch=8",
-        "training.epochs=0",
-        "training.steps=5",
-        "training.observers=[]",
+        *(f"training.{text}" for text in ("batch=8", "epochs=0", "steps=5", "observers=[]")),
     ]
     task = session.catalog.find("task", read_spec(session.catalog).task.name)
     made = task.component.settings("task")
@@ -178,23 +167,11 @@ def training(session: Session) -> Iterator[Finding]:
         text = f"{outcome.step} steps of a small model of the task '{spec.task.name}' took {seconds:.1f} s"
         yield Finding("training", "ok", text)
     else:
-        yield Finding(
-            "training",
-            "problem",
-            f"the weights are not finite after training on {device}",
-            "look at its driver",
-        )
+        text = f"the weights are not finite after training on {device}"
+        yield Finding("training", "problem", text, "look at its driver")
 
 
-LOOKS: tuple[Callable[[Session], Iterator[Finding]], ...] = (
-    python,
-    torch,
-    kernels,
-    plugins,
-    extras,
-    disk,
-    training,
-)
+LOOKS = (python, torch, kernels, plugins, extras, disk, training)
 
 
 @click.command("doctor")

@@ -23,7 +23,6 @@ from crvnn_core.cli.session import (
     json_option,
     pass_session,
     print_json,
-    print_results,
     print_table,
     seed_names,
     set_option,
@@ -32,7 +31,7 @@ from crvnn_core.display.tables import terminal_width
 from crvnn_core.trees.formats.escapes import visible
 
 if TYPE_CHECKING:
-    from crvnn_core.runs.results import Classification, ClassScore, Result, SeedResults
+    from crvnn_core.runs.results import Classification, Result, SeedResults
 
 _MOST_CLASSES = 20  # classes up to which all are shown
 _MOST_CONFUSIONS = 10  # pairs of classes that are shown in place of a matrix that is too wide
@@ -119,49 +118,55 @@ def _plain(results: Mapping[str, Mapping[int | None, Result]]) -> dict[str, Any]
 def _show(name: str, results: Mapping[str, Mapping[int | None, Result]]) -> None:
     from crvnn_core.runs.results import SeedResults
 
-    titles = {kind: name if kind == "soft" else f"{name}, {kind}" for kind in results}
-    if None in results["soft"]:
-        print_results({titles[kind]: found[None] for kind, found in results.items()})
-    else:
-        _show_seeds({titles[kind]: SeedResults(found) for kind, found in results.items()})
-    for kind, found in results.items():
-        parts = [result.classification for result in found.values() if result.classification is not None]
-        seeds = SeedResults(found) if None not in found else None
-        _show_classes(titles[kind], sum(parts[1:], parts[0]), seeds)
+    tables = {
+        name if kind == "soft" else f"{name}, {kind}": SeedResults(found) for kind, found in results.items()
+    }
+    _show_groups(tables)
+    if None not in results["soft"]:
+        rows = [
+            (split, str(seed), f"{100 * result.total.accuracy:.1f}", _percent(_macro(result)))
+            for split, seeds in tables.items()
+            for seed, result in seeds.results.items()
+        ]
+        click.echo("\nEach seed (above: mean ± standard deviation over seeds):")
+        print_table(("split", "seed", "accuracy %", "macro F1 %"), rows, right=(1, 2, 3))
+    for title, seeds in tables.items():
+        _show_classes(title, seeds)
 
 
-def _show_seeds(results: Mapping[str, SeedResults]) -> None:
-    """A table of splits and their groups with the spread over seeds, and one of the seeds."""
+def _show_groups(tables: Mapping[str, SeedResults]) -> None:
+    """A table of splits and their groups, with the spread over several seeds."""
     rows = []
-    for split, found in results.items():
-        first = next(iter(found.results.values()))
-        groups = {"all": ("", first.total)} | {name: (name, score) for name, score in first.buckets.items()}
-        for shown, (group, score) in groups.items():
-            accuracy, loss, depth = (found.group(group, metric) for metric in ("accuracy", "loss", "depth"))
-            cells = (_spread(accuracy, 100), _spread(loss, digits=3), _spread(depth))
-            rows.append((split, shown, f"{score.examples:,}", *cells))
+    for split, seeds in tables.items():
+        first = next(iter(seeds.results.values()))
+        for group, score in {"": first.total, **first.buckets}.items():
+            cells = [
+                _spread(seeds.group(group, metric), len(seeds.results), factor, digits)
+                for metric, factor, digits in (("accuracy", 100, 1), ("loss", 1, 3), ("depth", 1, 1))
+            ]
+            rows.append((split, group or "all", f"{score.examples:,}", *cells))
     print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
-    seeds = [
-        (split, str(seed), f"{100 * result.total.accuracy:.1f}", _percent(_macro(result)))
-        for split, found in results.items()
-        for seed, result in found.results.items()
-    ]
-    click.echo("\nEach seed (above: mean ± standard deviation over seeds):")
-    print_table(("split", "seed", "accuracy %", "macro F1 %"), seeds, right=(1, 2, 3))
 
 
-def _show_classes(title: str, found: Classification, seeds: SeedResults | None) -> None:
+def _show_classes(title: str, seeds: SeedResults) -> None:
     """Macro F1, a table of classes, and the confusion matrix or the most frequent confusions."""
-    macro = _percent(found.macro_f1) if seeds is None else _spread(seeds.spread(_macro), 100)
-    scores = list(enumerate(found.scores))
-    click.echo(
-        f"\n{title}: macro F1 {macro} %, over {sum(score.f1 is not None for _, score in scores)} classes"
-    )
-    shown = [(place, score) for place, score in scores if score.f1 is not None]
+    parts = [result.classification for result in seeds.results.values() if result.classification is not None]
+    found, count = sum(parts[1:], parts[0]), len(seeds.results)
+    shown = [(place, score) for place, score in enumerate(found.scores) if score.f1 is not None]
+    macro = _spread(seeds.spread(_macro), count)
+    click.echo(f"\n{title}: macro F1 {macro} %, over {len(shown)} classes")
     if len(shown) > _MOST_CLASSES:
         shown = sorted(shown, key=lambda pair: pair[1].f1 or 0.0)[:_MOST_CLASSES]
         click.echo(f"The {_MOST_CLASSES} classes with the lowest F1 (--json and --out have all):")
-    rows = [(score.name, *_class_cells(place, score, seeds)) for place, score in shown]
+    rows = [
+        (
+            score.name,
+            *(_spread(seeds.of_class(place, metric), count) for metric in ("precision", "recall", "f1")),
+            f"{score.support // count:,}",
+            f"{score.predicted / count:,.{int(count > 1)}f}",
+        )
+        for place, score in shown
+    ]
     print_table(
         ("class", "precision %", "recall %", "F1 %", "examples", "predicted"), rows, right=range(1, 6)
     )
@@ -171,20 +176,7 @@ def _show_classes(title: str, found: Classification, seeds: SeedResults | None) 
     ):
         if names:
             click.echo(f"{what}: {first_names([visible(name, spaces=True) for name in names])}")
-    _show_confusion(found, "" if seeds is None else f", over {len(seeds.results)} seeds")
-
-
-def _class_cells(place: int, score: ClassScore, seeds: SeedResults | None) -> tuple[str, ...]:
-    metrics = ("precision", "recall", "f1")
-    if seeds is None:
-        return (
-            *(_percent(getattr(score, metric)) for metric in metrics),
-            f"{score.support:,}",
-            f"{score.predicted:,}",
-        )
-    spreads = (_spread(seeds.of_class(place, metric), 100) for metric in metrics)
-    count = len(seeds.results)
-    return (*spreads, f"{score.support // count:,}", f"{score.predicted / count:,.1f}")
+    _show_confusion(found, f", over {count} seeds" if count > 1 else "")
 
 
 def _show_confusion(found: Classification, over: str) -> None:
@@ -222,7 +214,9 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
-def _spread(found: Mapping[str, float] | None, factor: float = 1.0, digits: int = 1) -> str:
+def _spread(found: Mapping[str, float] | None, seeds: int, factor: float = 100.0, digits: int = 1) -> str:
+    """The mean over seeds, with the standard deviation if there are several."""
     if found is None:
         return "-"
-    return f"{factor * found['mean']:.{digits}f} ± {factor * found['std']:.{digits}f}"
+    mean = f"{factor * found['mean']:.{digits}f}"
+    return mean if seeds == 1 else f"{mean} ± {factor * found['std']:.{digits}f}"

@@ -105,19 +105,11 @@ def _wrapped(cell: str, width: int) -> Iterator[str]:
                 continue
             if current:
                 yield current
-            *full, current = _folded(word, width)
+            from rich.cells import chop_cells
+
+            *full, current = chop_cells(word, width)
             yield from full
         yield current
-
-
-def _folded(word: str, width: int) -> list[str]:
-    """A word in pieces of at most ``width``."""
-    pieces = [""]
-    for character in word:
-        if pieces[-1] and _width(pieces[-1] + character) > width:
-            pieces.append("")
-        pieces[-1] += character
-    return pieces
 
 
 def _width(text: str) -> int:

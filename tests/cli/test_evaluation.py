@@ -3,13 +3,14 @@
 import csv
 import json
 import statistics
+from types import SimpleNamespace
 
 import pytest
 
 from calling import run
 from crvnn_core.cli.evaluation import _show_classes
 from crvnn_core.inference.trained import load
-from crvnn_core.runs.results import Classification
+from crvnn_core.runs.results import Classification, SeedResults
 from small import PLUGIN
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -103,6 +104,11 @@ def test_classes_that_never_occur_are_said(letters_run, here):
     assert found["classes"]["no"]["recall"] is None
 
 
+def show_classes(names, gold, predicted):
+    result = SimpleNamespace(classification=Classification.count(names, gold, predicted))
+    _show_classes("dev", SeedResults({None: result}))
+
+
 @pytest.mark.parametrize(
     ("classes", "name"), [(40, "c{}"), (15, "a class whose name is far too long, number {}")]
 )
@@ -111,7 +117,7 @@ def test_many_classes_are_shown_as_the_worst_and_the_most_confused(classes, name
     gold = [i % classes for i in range(200)]
     predicted = [0 if label in (3, 5) else label for label in gold]
     names = [name.format(i) for i in range(classes)]
-    _show_classes("dev", Classification.count(names, gold, predicted), None)
+    show_classes(names, gold, predicted)
     shown = capsys.readouterr().out
     assert "Most frequent confusions" in shown
     assert len(shown.splitlines()) < 45
@@ -122,9 +128,7 @@ def test_many_classes_are_shown_as_the_worst_and_the_most_confused(classes, name
 
 def test_names_that_are_too_long_for_columns_are_numbered(capsys, monkeypatch):
     monkeypatch.setattr("crvnn_core.cli.evaluation.terminal_width", lambda: 40)
-    _show_classes(
-        "dev", Classification.count(["rather negative", "rather positive"], [0, 1, 1], [0, 1, 0]), None
-    )
+    show_classes(["rather negative", "rather positive"], [0, 1, 1], [0, 1, 0])
     assert [line.split() for line in capsys.readouterr().out.splitlines()][-3:] == [
         ["1", "2"],
         ["1:", "rather", "negative", "1", "."],

@@ -141,11 +141,7 @@ _R = TypeVar("_R")
 
 
 def _named(
-    host: Host,
-    hook: str,
-    what: str,
-    kind: type[_R] | tuple[type[_R], ...],
-    taken: Iterable[str] = (),
+    host: Host, hook: str, what: str, kind: type[_R] | tuple[type[_R], ...], taken: Iterable[str] = ()
 ) -> dict[str, tuple[_R, Source]]:
     """The records of a hook and their sources, by name, in alphabetical order.
 

@@ -10,14 +10,7 @@ from typing import Any
 
 import attrs
 
-from crvnn_core.errors import (
-    CrvnnWarning,
-    Origin,
-    Problem,
-    SpecError,
-    UnknownNameError,
-    nearest,
-)
+from crvnn_core.errors import CrvnnWarning, Origin, Problem, SpecError, UnknownNameError, nearest
 from crvnn_core.host.catalog import Catalog
 from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME
 from crvnn_core.spec.layers import (

@@ -22,10 +22,7 @@ from stub_plugins import CELL, plugin
 
 @pytest.mark.parametrize(
     ("hook", "record", "kind"),
-    [
-        ("crvnn_cells", "tiny", "Component"),
-        ("crvnn_commands", CELL, "Command or LazyCommand"),
-    ],
+    [("crvnn_cells", "tiny", "Component"), ("crvnn_commands", CELL, "Command or LazyCommand")],
 )
 def test_a_hook_that_returns_other_records_is_an_error_that_says_what_is_wanted(hook, record, kind):
     manager = create_plugin_manager(plugin(**{hook: [record]}), entry_points=False)

@@ -75,11 +75,7 @@ def test_what_a_wrapper_passes_on_keeps_its_source_and_what_it_adds_or_changes_i
         two, (a, _b) = yield
         return [[attrs.evolve(a, summary="changed")], two, (Component(name, dict) for name in ("d",))]
 
-    assert cells_with(ONE, wrapping(curate), TWO) == {
-        "a": "wrapper",
-        "c": "two",
-        "d": "wrapper",
-    }
+    assert cells_with(ONE, wrapping(curate), TWO) == {"a": "wrapper", "c": "two", "d": "wrapper"}
 
 
 def test_of_two_wrappers_each_owns_what_it_adds():

@@ -9,11 +9,7 @@ from click.testing import CliRunner
 import crvnn_core
 from crvnn_core.cli import main
 from crvnn_core.host import hooks
-from crvnn_core.host.slots import (
-    ENCODER_PARTS,
-    SLOT_BY_NAME,
-    SLOT_BY_PATH,
-)
+from crvnn_core.host.slots import ENCODER_PARTS, SLOT_BY_NAME, SLOT_BY_PATH
 from crvnn_core.spec.schema import ModelSpec, PartSpec, RunSpec, TrainingSpec
 from crvnn_core.testing import CHECKS
 from crvnn_core.testing.parts import everything, plain_parts

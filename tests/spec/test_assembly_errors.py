@@ -4,15 +4,7 @@ import attrs
 import pytest
 from torch import nn
 
-from crvnn_core import (
-    Cell,
-    Component,
-    CrvnnError,
-    Embedding,
-    InputError,
-    PluginError,
-    SpecError,
-)
+from crvnn_core import Cell, Component, CrvnnError, Embedding, InputError, PluginError, SpecError
 from crvnn_core.spec import PartSpec, read_spec
 from crvnn_core.spec.assembly import assemble
 from stub_plugins import with_components

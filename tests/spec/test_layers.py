@@ -2,9 +2,7 @@
 
 import pytest
 
-from crvnn_core import (
-    SpecError,
-)
+from crvnn_core import SpecError
 from crvnn_core.spec import PartSpec, read_spec
 from crvnn_core.spec.layers import key_lines
 from spec_problems import problems_of, the_problem_of

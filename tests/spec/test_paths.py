@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crvnn_core import (
-    Component,
-    CrvnnWarning,
-    FilePath,
-    NamedSpec,
-    create_plugin_manager,
-    read_catalog,
-)
+from crvnn_core import Component, CrvnnWarning, FilePath, NamedSpec, create_plugin_manager, read_catalog
 from crvnn_core.annotations import holds_path
 from crvnn_core.spec import read_spec, spec_text, write_spec
 from spec_problems import the_problem_of

@@ -84,10 +84,10 @@ def check_decision_excludes_conflicts_if_declared(component: Component) -> str:
     signs = random(64, 10, seed=3).sign()  # runs of equal scores among them
     decision = build(component)
     batch = Sequences.random(torch.ones_like(signs), torch.ones_like(signs, dtype=torch.bool))
-    together, pair = 0.0, (0.0, 0.0)
+    near, together, pair = batch.near, 0.0, (0.0, 0.0)
     for scale in (3.0, 30.0, 300.0):
         for scores in (scale * signs, scale * random(64, 10)):
-            c = decision(scores, batch.near, batch.eligible, batch.exists)
+            c = decision(scores, near, batch.eligible, batch.exists)
             both = c[:, :-1] * c[:, 1:]
             if both.max() > together:
                 row, place = divmod(int(both.argmax()), both.shape[1])

@@ -11,7 +11,6 @@ from crvnn_core.testing.parts import PlainDecision
 
 EXCLUDED = "it is set: at most, two neighbours have c = 0.50 and 0.50"
 POSSIBLE = "it is not set: conflicts are possible, two neighbours have c = 1.00 and 1.00"
-MODULATIONS = ("none", "paper", "bounded")
 
 #: Settings away from the defaults: the component's name, and what is set.
 VARIANTS = [
@@ -21,7 +20,7 @@ VARIANTS = [
     *(
         (name, (f"modulation={modulation}",))
         for name in ("tempered", "gumbel-sigmoid", "straight-through", "stretched")
-        for modulation in MODULATIONS
+        for modulation in ("none", "bounded")
     ),
     ("sparsemax", ("modulation=none",)),
     ("sparsemax", ("share=0.2", "temperature=0.3")),

@@ -10,8 +10,6 @@ from crvnn_core.engine.trace import Trace
 
 #: Settings away from the defaults: the component's name, and what is set.
 VARIANTS = [
-    ("crvnn", ("boundaries=false",)),
-    ("crvnn", ("penalise=unhalted",)),
     ("crvnn", ("halt_penalty=0.0",)),
     ("crvnn", ("extra_steps=2",)),
     ("crvnn", ("boundaries=false", "penalise=unhalted", "extra_steps=1", "mirrored=true")),

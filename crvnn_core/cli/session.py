@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from crvnn_core.host.component import LazyCommand
     from crvnn_core.host.manager import Host, Source
     from crvnn_core.inference.trained import Trained
-    from crvnn_core.runs.results import Result
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -179,20 +178,3 @@ def _without_nan(result: object) -> object:
     if isinstance(result, Mapping):
         return {key: _without_nan(value) for key, value in result.items()}
     return [_without_nan(value) for value in result] if isinstance(result, (list, tuple)) else result
-
-
-def print_results(results: Mapping[str, Result]) -> None:
-    """A table of splits and their groups, with accuracy, loss and depth."""
-    rows = [
-        (
-            split,
-            group,
-            f"{score.examples:,}",
-            f"{100 * score.accuracy:.1f}",
-            f"{score.loss:.3f}",
-            f"{score.depth:.1f}",
-        )
-        for split, result in results.items()
-        for group, score in {"all": result.total, **result.buckets}.items()
-    ]
-    print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))

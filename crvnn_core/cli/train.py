@@ -6,25 +6,18 @@ import contextlib
 import itertools
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from crvnn_core.cli.assemble import spec_options
-from crvnn_core.cli.session import (
-    PATH,
-    Session,
-    json_option,
-    pass_session,
-    print_json,
-    print_results,
-    print_table,
-)
+from crvnn_core.cli.session import PATH, Session, json_option, pass_session, print_json, print_table
 
 if TYPE_CHECKING:
     from crvnn_core.interfaces import Task
+    from crvnn_core.runs.results import Result
     from crvnn_core.spec.assembly import Assembly
     from crvnn_core.training.seeds import RunOutcomes
 
@@ -145,7 +138,7 @@ def _show(found: RunOutcomes, task: Task) -> None:
             f"{path}: {outcome.step:,} steps{early}; the best weights are those of step {outcome.best_step:,}."
         )
         if outcome.results and not summary:
-            print_results(outcome.results)
+            _show_results(outcome.results)
     if summary:
         rows = [
             (split, group, *(f"{100 * facts[key]:.1f}" for key in ("mean", "median", "min", "std")))
@@ -162,6 +155,23 @@ def _show(found: RunOutcomes, task: Task) -> None:
         )
     options = f"{plugin_options(files)} " if files else ""
     click.echo(f"\nTry it: crvnn {options}predict {found.directory} {_sample_texts(task)}")
+
+
+def _show_results(results: Mapping[str, Result]) -> None:
+    """A table of splits and their groups, with accuracy, loss and depth."""
+    rows = [
+        (
+            split,
+            group,
+            f"{score.examples:,}",
+            f"{100 * score.accuracy:.1f}",
+            f"{score.loss:.3f}",
+            f"{score.depth:.1f}",
+        )
+        for split, result in results.items()
+        for group, score in {"all": result.total, **result.buckets}.items()
+    ]
+    print_table(("split", "group", "examples", "accuracy %", "loss", "mean depth"), rows, right=(2, 3, 4, 5))
 
 
 def _sample_texts(task: Task) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import html
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -35,14 +34,9 @@ class Pace:
         """The time left as ``1:23:45``; empty before anything is done and when everything is."""
         if total is None or not self.first < done < total:
             return ""
-        return format_seconds((time.monotonic() - self.began) * (total - done) / (done - self.first))
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration as ``1:23:45`` or ``23:45``."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+        seconds = round((time.monotonic() - self.began) * (total - done) / (done - self.first))
+        hours, minutes = divmod(seconds // 60, 60)
+        return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
 
 
 class Progress:
@@ -139,25 +133,6 @@ class Lines(Progress):
     def print(self, line: str) -> None:
         self.drawn = time.monotonic()
         print(line, file=sys.stderr, flush=True)
-
-    @contextlib.contextmanager
-    def alive(self) -> Iterator[None]:
-        """Print how long it has taken so far while a single item takes longer than the interval."""
-        ended = threading.Event()
-
-        def watch() -> None:
-            while not ended.wait(self.interval):
-                now = time.monotonic()
-                if now - self.drawn >= self.interval:
-                    self.print(f"{self}  {format_seconds(now - self.pace.began)} so far")
-
-        watching = threading.Thread(target=watch, daemon=True)
-        watching.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            watching.join()
 
     def show(self, done: int, text: str = "") -> None:
         ends_part = self._parts(done) > self._parts(self.done)
@@ -299,8 +274,7 @@ def counting(total: int | None, what: str, **options: Any) -> Iterator[Progress]
     """
     progress = new_progress(total, what, **options)
     try:
-        with progress.alive() if isinstance(progress, Lines) else contextlib.nullcontext():
-            yield progress
+        yield progress
     finally:
         progress.stop()
 

@@ -71,35 +71,13 @@ def everything(letters, pairs, trace):
     }
 
 
-NAMES = [
-    "model",
-    "results",
-    "result",
-    "prediction",
-    "predictions",
-    "pair",
-    "pairs",
-    "inspection",
-    "inspected pair",
-    "trace",
-    "tree scores",
-]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_view_is_well_formed_and_has_no_script(everything, name):
-    html = everything[name]._repr_html_()
-    page = Page(html)
-    assert not [
-        tag
-        for tag, attributes in page.tags
-        if tag == "script" or any(key.startswith("on") for key in attributes)
-    ]
-    assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
-
-
-def test_the_notebook_asks_every_object_that_can_be_drawn(everything):
-    assert sorted(everything) == sorted(NAMES)
+def test_every_view_is_well_formed_and_has_no_script(everything):
+    for name, shown in everything.items():
+        html = shown._repr_html_()
+        for tag, attributes in Page(html).tags:
+            assert tag != "script", name
+            assert not any(key.startswith("on") for key in attributes), name
+        assert "http" not in html.replace("http://www.w3.org/2000/svg", ""), name
 
 
 def test_a_prediction_shows_text_label_probabilities_tree_and_unknown_tokens(everything):
@@ -117,20 +95,14 @@ def test_a_pair_has_two_trees(everything):
         assert sum(attributes.get("class") == "crvnn-tree" for _, attributes in page.tags) == 2
 
 
-def test_predictions_are_rows_of_a_table(everything):
+def test_predictions_are_rows_of_a_table_some_of_which_are_shown_and_the_rest_counted(everything, letters):
     page = Page(everything["predictions"]._repr_html_())
     assert sum(tag == "tr" for tag, _ in page.tags) == 4
     assert "unknown tokens" in page.text
-
-
-def test_unknown_tokens_have_a_column_only_if_there_are_any(letters):
-    assert "unknown tokens" not in letters.predict(["a b"])._repr_html_()
-
-
-def test_of_many_predictions_some_are_shown_and_the_rest_counted(letters):
     page = Page(letters.predict(["a"] * 60)._repr_html_())
     assert sum(tag == "tr" for tag, _ in page.tags) == 51
     assert "... and 10 more predictions" in page.text
+    assert "unknown tokens" not in page.text  # since there are none
 
 
 def test_every_step_is_a_row_and_every_token_a_column(letters):

@@ -149,9 +149,15 @@ def _transfer(url: str, path: Path, progress: Progress, timeout: float) -> None:
     try:
         with _open(url, headers, timeout) as response:
             partial = response.status == 206
-            start, total = _content_range(response.headers) if partial else (0, _length(response.headers))
+            length = response.headers.get("Content-Length", "")
+            whole = 0, int(length) if length.isdecimal() else None
+            start, total = _content_range(response.headers) if partial else whole
             if not partial or (start == known.done and known.total in (None, total)):
-                _check_content_type(url, response.headers)
+                if response.headers.get_content_type() == "text/html":
+                    raise RefusedError(
+                        f"{url}: a web page came instead of the file; the network may require a login, or the file "
+                        "has moved."
+                    )
                 _save(url, path, response, progress, _Partial(start, total, _validator(response.headers)))
                 return
     except urllib.error.HTTPError as error:
@@ -230,24 +236,12 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:
     return _TransientError(answer) if error.code in _TRANSIENT else RefusedError(f"{answer}.")
 
 
-def _check_content_type(url: str, headers: Message) -> None:
-    if headers.get_content_type() == "text/html":
-        raise RefusedError(
-            f"{url}: a web page came instead of the file; the network may require a login, or the file has moved."
-        )
-
-
 def _content_range(headers: Message) -> tuple[int, int | None]:
     """First byte and total size in ``bytes 5-9/10`` or ``bytes */10``; -1 and ``None`` for what is not given."""
     match = re.match(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", headers.get("Content-Range", ""))
     if match is None:
         return -1, None
     return int(match[1] or -1), None if match[2] == "*" else int(match[2])
-
-
-def _length(headers: Message) -> int | None:
-    length = headers.get("Content-Length", "")
-    return int(length) if length.isdecimal() else None
 
 
 def _validator(headers: Message) -> str:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from crvnn_core import Prediction
     from crvnn_core.spec import RunSpec
-    from crvnn_core.spec.assembly import Assembly
 
 _SPEC = "listops-demo"
 _QUESTIONS = ("[MAX 2 9 4 ]", "[MIN 8 3 7 ]", "[SM 7 5 ]", "[MAX 1 [MIN 4 6 ] 2 ]")
@@ -60,7 +59,9 @@ def demo(ctx: click.Context, steps: int | None, seed: int, out: Path) -> None:
     click.echo("1. Assembling a model for ListOps expressions of at most 30 tokens ...")
     assembly = assemble(read_spec(catalog, _SPEC, sets=sets), catalog)
     size = sum(parameter.numel() for parameter in assembly.model.parameters())
-    click.echo(f"   {size:,} parameters, from {', '.join(_described(assembly))}.")
+    offers = assembly.offers.items()
+    parts = ", ".join(f"{slot} '{offer.component.name}'" for slot, offer in offers if slot != "task")
+    click.echo(f"   {size:,} parameters, from {parts}.")
     _remove_earlier(out, assembly.spec)
     click.echo("2. Training on labels alone: the cell, then soft decisions, then hard ones ...")
     train(assembly, out, evaluate_splits=["dev"])
@@ -72,7 +73,8 @@ def demo(ctx: click.Context, steps: int | None, seed: int, out: Path) -> None:
     answers = load(_SHIPPED, catalog).predict(_QUESTIONS)
     _show(answers)
     if (tree := answers[-1].tree) is not None:
-        click.echo(f"   The tree of the last one:\n\n{_indented(tree.to('terminal'))}\n")
+        drawn = "\n".join(f"     {line}".rstrip() for line in tree.to("terminal").splitlines())
+        click.echo(f"   The tree of the last one:\n\n{drawn}\n")
     _report(ctx, out)
     click.echo(
         "\nNext:\n"
@@ -81,10 +83,6 @@ def demo(ctx: click.Context, steps: int | None, seed: int, out: Path) -> None:
         "  crvnn train from-file                                  train on a CSV file\n"
         "  crvnn assemble --help                                  compose a variant from other parts"
     )
-
-
-def _described(assembly: Assembly) -> list[str]:
-    return [f"{slot} '{offer.component.name}'" for slot, offer in assembly.offers.items() if slot != "task"]
 
 
 def _remove_earlier(out: Path, spec: RunSpec) -> None:
@@ -124,10 +122,6 @@ def _show(answers: Sequence[Prediction]) -> None:
         verdict = "correct" if answer.label == truth else f"wrong: the answer is {truth}"
         chance = answer.probabilities[answer.label]
         click.echo(f"   {answer.text:<24} = {answer.label}   probability {chance:.0%}, {verdict}")
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"     {line}".rstrip() for line in text.splitlines())
 
 
 def _report(ctx: click.Context, out: Path) -> None:

@@ -204,7 +204,11 @@ def extract(archive: Path, name: str, members: Sequence[str], directory: Path) -
     try:
         with zipfile.ZipFile(archive) as packed:
             found = {member: _find(packed, member, name) for member in members}
-            _check_space(directory, sum(info.file_size for info in found.values()))
+            needed, free = sum(info.file_size for info in found.values()), shutil.disk_usage(directory).free
+            if needed > free:
+                raise CrvnnError(
+                    f"{directory} has {format_bytes(free)} of free space; extracting needs {format_bytes(needed)}"
+                )
             for member, info in found.items():
                 with replacing(directory / member) as temporary:
                     with packed.open(info) as source, temporary.open("wb") as target:
@@ -227,14 +231,6 @@ def _find(packed: zipfile.ZipFile, member: str, archive: str) -> zipfile.ZipInfo
             f"{archive} contains no {member}; it contains {', '.join(packed.namelist()[:8]) or 'no files'}"
         )
     return min(found, key=lambda info: len(info.filename))
-
-
-def _check_space(directory: Path, needed: int) -> None:
-    free = shutil.disk_usage(directory).free
-    if needed > free:
-        raise CrvnnError(
-            f"{directory} has {format_bytes(free)} of free space; extracting needs {format_bytes(needed)}"
-        )
 
 
 def changed(directory: Path) -> list[str]:

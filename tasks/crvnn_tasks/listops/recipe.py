@@ -44,26 +44,28 @@ class Recipe:
     min_depth: int = 0  # nested operators
 
     def __attrs_post_init__(self) -> None:
-        limits = f"({self.max_tokens or 'no limit'})"
-        problems = {
-            f"min_depth must be less than max_depth ({self.max_depth}), at which all arguments are digits, "
-            f"not {self.min_depth}": self.min_depth >= self.max_depth,
-            f"max_depth must be at least 2, not {self.max_depth}": self.max_depth < 2,
-            f"operator_probability must be between 0 and 1, not {self.operator_probability}": not 0
-            < self.operator_probability
-            < 1,
-            f"min_arguments must be at least 2, not {self.min_arguments}": self.min_arguments < 2,
-            f"max_arguments must be at least min_arguments ({self.min_arguments}), "
-            f"not {self.max_arguments}": self.max_arguments < self.min_arguments,
-            f"max_tokens must be 0, or at least {_SHORTEST} ('[MAX 1 2 ]'), "
-            f"not {self.max_tokens}": self.max_tokens < 0 or 0 < self.max_tokens < _SHORTEST,
-            f"min_tokens must be 0, or at most max_tokens {limits}, not {self.min_tokens}": not 0
-            <= self.min_tokens
-            <= self._most,
-        }
-        for problem, found in problems.items():
-            if found:
-                raise ValueError(problem)
+        depth, fewest, most = self.max_depth, self.min_arguments, self.max_arguments
+        shortest, longest, chance = self.min_tokens, self.max_tokens, self.operator_probability
+        at_depth = f"({depth}), at which all arguments are digits"
+        for wrong, name, wanted in (
+            (self.min_depth >= depth, "min_depth", f"less than max_depth {at_depth}"),
+            (depth < 2, "max_depth", "at least 2"),
+            (not 0 < chance < 1, "operator_probability", "between 0 and 1"),
+            (fewest < 2, "min_arguments", "at least 2"),
+            (most < fewest, "max_arguments", f"at least min_arguments ({fewest})"),
+            (
+                longest < 0 or 0 < longest < _SHORTEST,
+                "max_tokens",
+                f"0, or at least {_SHORTEST} ('[MAX 1 2 ]')",
+            ),
+            (
+                not 0 <= shortest <= self._most,
+                "min_tokens",
+                f"0, or at most max_tokens ({longest or 'no limit'})",
+            ),
+        ):
+            if wrong:
+                raise ValueError(f"{name} must be {wanted}, not {getattr(self, name)}")
         if not self.max_tokens and (mean := self.mean_tokens()) > _LONGEST_MEAN:
             raise ValueError(
                 f"max_tokens must be given: with max_arguments = {self.max_arguments}, max_depth = {self.max_depth} "

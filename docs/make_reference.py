@@ -167,7 +167,7 @@ def _spec() -> Iterator[str]:
 def _stages() -> Iterator[str]:
     yield "## `[[stages]]`"
     yield (
-        "Stages of training, one after the other. Each is the whole spec with the tables of the stage laid over it; "
+        "Stages of training, one after the other. Each is the whole spec with the tables of the stage merged over it; "
         "[how to train](../how-to/train.md#stages) says what carries over."
     )
     rows = [
@@ -196,7 +196,7 @@ _EXTRA = [
         "`extends`",
         "a path, from this file's directory, or a name",
         "",
-        "Another spec to lay this one over.",
+        "Another spec that this one overrides.",
     ),
 ]
 
@@ -206,7 +206,7 @@ def _layers() -> Iterator[str]:
         "A spec is a TOML file. `crvnn list specs` lists those that come with a package and are used by name; a file "
         "of that name in the working directory takes precedence, with a warning."
     )
-    yield "It is laid over others; the upper layer wins, key by key. From the bottom up:"
+    yield "It is merged over others; the upper layer wins, key by key. From the bottom up:"
     yield "\n".join(
         [
             "1. the defaults in the tables below;",

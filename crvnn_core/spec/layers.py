@@ -75,7 +75,7 @@ class Layered:
     set_by: dict[Path_, tuple[Mapping[Path_, Origin], Origin]] = field(factory=dict)
 
     def copy(self) -> Layered:
-        """A copy to lay more over, which leaves this one as it is."""
+        """A copy to merge more into, which leaves this one as it is."""
         return Layered(copy.deepcopy(self.data), dict(self.set_by))
 
     def origin(self, path: Path_) -> Origin:
@@ -83,7 +83,7 @@ class Layered:
         around = next((place for place in _around(path) if place in self.set_by), None)
         return Origin("spec") if around is None else origin_at(around, *self.set_by[around])
 
-    def lay(self, data: Mapping[str, Any], origins: Mapping[Path_, Origin], default: Origin) -> None:
+    def merge(self, data: Mapping[str, Any], origins: Mapping[Path_, Origin], default: Origin) -> None:
         """Merge another layer over this one; naming another component drops the parameters of the old one."""
         self._merge(self.data, data, (), (origins, default))
 

@@ -28,7 +28,7 @@ from crvnn_core.spec.layers import (
 )
 from crvnn_core.spec.reader import Reader
 from crvnn_core.spec.schema import RunSpec, Stage
-from crvnn_core.spec.stages import lay_stages, separate_stages, value_paths
+from crvnn_core.spec.stages import merge_stages, separate_stages, value_paths
 
 
 def read_spec(
@@ -94,20 +94,20 @@ def resolve(
             raise SpecError(reader.problems)
     own = catalog.presets[chosen][0] if chosen is not None else None
     if own is not None:
-        layered.lay({"model": own.model}, {}, Origin(f"preset '{chosen}'"))
+        layered.merge({"model": own.model}, {}, Origin(f"preset '{chosen}'"))
     for data, origins, origin in layers:
         # The search space of 'crvnn sweep' may stand in the file; as an option it would be lost without a word.
         others = ("preset",) if origin.is_option else ("preset", "sweep")
-        layered.lay({key: value for key, value in data.items() if key not in others}, origins, origin)
+        layered.merge({key: value for key, value in data.items() if key not in others}, origins, origin)
     fill_in_inner(catalog, layered, own)
     spec = reader.run_spec()
     reader.problems += unused_parts(catalog, layered, layers, asked)
     found: list[Stage] = []
     if stages and not faults:
-        laid, notes = lay_stages(layered, layers, stages)
+        merged, notes = merge_stages(layered, layers, stages)
         for note in notes:
             warnings.warn(CrvnnWarning(note), stacklevel=3)
-        for tables, stage in zip(stages, laid, strict=True):
+        for tables, stage in zip(stages, merged, strict=True):
             fill_in_inner(catalog, stage, own)
             found += _stage(catalog, tables, stage, reader.problems)
             if any("model" in data for data, _, _ in tables):  # else its parts are those of the spec
@@ -124,7 +124,7 @@ def _defaults(catalog: Catalog) -> Layered:
     for slot in SLOT_BY_NAME.values():
         names = catalog.defaults(slot.name)
         if slot.many or names:
-            layered.lay(nested(slot.path, names if slot.many else names[0]), {}, Origin("defaults"))
+            layered.merge(nested(slot.path, names if slot.many else names[0]), {}, Origin("defaults"))
     return layered
 
 
@@ -137,15 +137,15 @@ def read_resolved(catalog: Catalog, path: Path, sets: Sequence[str] = ()) -> Run
     """
     layered = _defaults(catalog)
     for data, origins, origin in read_toml(path):
-        layered.lay({key: data[key] for key in ("seed", "task", "model") if key in data}, origins, origin)
+        layered.merge({key: data[key] for key in ("seed", "task", "model") if key in data}, origins, origin)
         for stage in data.get("stages", [])[-1:]:
-            layered.lay({key: stage[key] for key in ("task", "model") if key in stage}, {}, origin)
+            layered.merge({key: stage[key] for key in ("task", "model") if key in stage}, {}, origin)
     for text in sets:
         data, origin = override(text)
         if list(data) != ["task"]:
             what = "only the task's settings can change, as task.directory=data"
             raise SpecError([origin.problem((), what)])
-        layered.lay(data, {}, origin)
+        layered.merge(data, {}, origin)
     reader = Reader(catalog, layered)
     spec = reader.run_spec()
     if spec is None:
@@ -198,7 +198,7 @@ def unused_parts(
     What a layer below the encoder's sets without effect is a warning: whoever names another encoder for a spec means
     to do without. So is a preset of the command line that has no effect at all.
 
-    :param layers: all layers that were laid, in their order.
+    :param layers: all layers that were merged, in their order.
     :param preset: the preset that was asked for by name, and where.
     """
     model = layered.data.get("model")

@@ -131,7 +131,7 @@ class TrainingSpec:
 
 @frozen(kw_only=True)
 class Stage:
-    """One stage of training: the task, model and training of the spec, with the stage's own settings laid over them."""
+    """One stage of training: the task, model and training of the spec, overridden by the stage's own settings."""
 
     #: Shown when the stage begins, and in messages.
     name: str = ""

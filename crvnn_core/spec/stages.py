@@ -33,8 +33,8 @@ SHARED_SETTINGS = (
 def separate_stages(layers: Sequence[Layer]) -> tuple[list[Layer], list[list[Layer]], list[Problem]]:
     """The layers without their stages, the layers of each stage, and the problems with these.
 
-    A list of stages replaces the list below. A table with numbers for keys (``stages.2.task.max_tokens=50``) is laid
-    over the stages of those numbers, which count from 1.
+    A list of stages replaces the list below. A table with numbers for keys (``stages.2.task.max_tokens=50``) is merged
+    into the stages of those numbers, which count from 1.
     """
     base: list[Layer] = []
     stages: list[list[Layer]] = []
@@ -97,19 +97,19 @@ def _problems(number: str, table: Any, layer: Layer, stages: int) -> Iterator[Pr
                 yield origin.problem(path, what)
 
 
-def lay_stages(
+def merge_stages(
     base: Layered, layers: Sequence[Layer], stages: Sequence[Sequence[Layer]]
 ) -> tuple[list[Layered], list[str]]:
     """The spec with the tables of each stage over it, and what to say of options that a stage of the file sets as well.
 
-    What holds for every stage is laid over the tables of files, and under options for the one stage.
+    What holds for every stage overrides the tables of files, and options for the one stage override it.
 
     :param layers: those of the spec.
     """
     every = [layer for layer in layers if layer[2].every_stage]
-    written = [_lay(base, [table for table in tables if not table[2].every_stage]) for tables in stages]
-    laid = [
-        _lay(stage, [*every, *(table for table in tables if table[2].every_stage)])
+    written = [_merged(base, [table for table in tables if not table[2].every_stage]) for tables in stages]
+    merged = [
+        _merged(stage, [*every, *(table for table in tables if table[2].every_stage)])
         for stage, tables in zip(written, stages, strict=True)
     ]
     notes = []
@@ -117,23 +117,23 @@ def lay_stages(
         paths = [path for path in value_paths(data) if path[0] in _TABLES]
         holding = [
             all(stage.origin(path) == option and _at(stage.data, path) is not _ABSENT for path in paths)
-            for stage in laid
+            for stage in merged
         ]
         changed = any(
             holds and _at(before.data, path) != _at(now.data, path)
-            for before, now, holds in zip(written, laid, holding, strict=True)
+            for before, now, holds in zip(written, merged, holding, strict=True)
             for path in paths
         )
         if option.is_option and changed:
             which = "all" if all(holding) else f"{sum(holding)} of the"
-            notes.append(f"{option.label.removeprefix('--set ')} holds for {which} {len(laid)} stages")
-    return laid, notes
+            notes.append(f"{option.label.removeprefix('--set ')} holds for {which} {len(merged)} stages")
+    return merged, notes
 
 
-def _lay(base: Layered, layers: Sequence[Layer]) -> Layered:
+def _merged(base: Layered, layers: Sequence[Layer]) -> Layered:
     layered = base.copy()
     for data, origins, origin in layers:
-        layered.lay({key: data[key] for key in _TABLES if key in data}, origins, origin)
+        layered.merge({key: data[key] for key in _TABLES if key in data}, origins, origin)
     return layered
 
 

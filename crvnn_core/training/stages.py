@@ -64,7 +64,7 @@ def _trained_with(tables: Mapping[str, Any], number: int) -> dict[str, Any]:
     """The settings that the result of a stage depends on, by their keys in the spec."""
     layered = Layered()
     for layer in (tables, tables["stages"][number]):
-        layered.lay(
+        layered.merge(
             {key: layer[key] for key in ("task", "model", "training") if key in layer}, {}, Origin("spec")
         )
     others = [".".join(path) for path in (*SHARED_SETTINGS, ("training", "save_every"))]

@@ -118,7 +118,7 @@ def _merged(layers: tuple[Layer, ...] | list[Layer]) -> dict[str, Any]:
         kept = {key: value for key, value in data.items() if key != "sweep"}
         if isinstance(kept.get("stages"), Mapping):  # over single stages of the list below, which stays
             kept["over stages"] = kept.pop("stages")
-        layered.lay(kept, origins, origin)
+        layered.merge(kept, origins, origin)
     return layered.data
 
 

@@ -1,4 +1,4 @@
-"""Stages of a spec: what each is laid over, how one is changed, how they are written, and what is wrong with them."""
+"""Stages of a spec: what each overrides, how one is changed, how they are written, and what is wrong with them."""
 
 import re
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core import Example
-from crvnn_report.models import _spread
+from crvnn_report.report import _spread
 from crvnn_report.sections.learning import downsampled, smoothed
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)

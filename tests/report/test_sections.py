@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crvnn_core.runs.records import Variant
-from crvnn_report.models import Prediction, VariantModel
 from crvnn_report.page import SECTIONS
+from crvnn_report.report import Prediction, VariantModel
 from crvnn_report.sections.groups import length_ranges
 from crvnn_report.sections.predictions import confusion_counts, depth_charts
 from reporting import report

@@ -13,8 +13,7 @@ from crvnn_core.runs.comparison import percent
 from crvnn_core.trees.extraction import describe_conflicts
 from crvnn_core.trees.formats.svg import svg
 from crvnn_core.trees.scoring import Sentence, nontrivial_spans
-from crvnn_report.models import Input
-from crvnn_report.report import Report
+from crvnn_report.report import Input, Report
 
 _NUMBERS = 14  # columns of a heat map up to which its numbers are written in the cells
 _GONE = 0.05  # e below which c is not drawn: it has hardly any effect

@@ -12,9 +12,7 @@ from markupsafe import Markup
 from crvnn_core.display.charts import Axis, Plot
 from crvnn_core.display.palette import run_class
 from crvnn_core.runs import records
-from crvnn_core.runs.records import Variant
-from crvnn_report.models import VariantModel
-from crvnn_report.report import Report
+from crvnn_report.report import Report, VariantModel
 from crvnn_report.sections.runs import mean_and_deviation
 
 #: Examples below which a group's dot is hollow: sampling error alone is ten points and more.
@@ -68,38 +66,33 @@ def _by_group(report: Report, by_split: dict[str, list[str]]) -> dict[str, Any]:
     splits, any_few = [], False
     for split, names in reversed(by_split.items()):
         charts = []
-        for metric, label in (
-            ("accuracy", f"Accuracy on {split}, %"),
-            ("depth", f"Mean depth on {split}, steps"),
-        ):
-            series = [_group_series(variant, split, names, metric) for variant in report.variants]
+        for metric, scale in (("accuracy", 100.0), ("depth", 1.0)):
+            series = [
+                _Series(
+                    variant.name,
+                    [[scale * value for value in variant.values(split, name, metric)] for name in names],
+                    [int(min(variant.values(split, name, "examples"), default=0)) for name in names],
+                )
+                for variant in report.variants
+            ]
             any_few = any_few or any(one.any_few for one in series)
-            charts.append((label, _chart(f"group of {split}", names, series, _LABELS[metric])))
-        rows = [(name, _examples(report, split, name), _numbers(report, split, name)) for name in names]
+            label = _LABELS[metric]
+            charts.append(
+                (label.replace(",", f" on {split},"), _chart(f"group of {split}", names, series, label))
+            )
+        rows = []
+        for name in names:
+            counts = {
+                count for variant in report.variants for count in variant.values(split, name, "examples")
+            }
+            numbers = [
+                mean_and_deviation(variant, split, name, metric, 1)
+                for variant in report.variants
+                for metric in ("accuracy", "depth")
+            ]
+            rows.append((name, " / ".join(f"{count:,.0f}" for count in sorted(counts)), numbers))
         splits.append({"name": split, "charts": charts, "rows": rows})
     return {"few": FEW, "splits": splits, "reason": "", "any_few": any_few}
-
-
-def _group_series(variant: Variant, split: str, names: Sequence[str], metric: str) -> _Series:
-    scale = 100.0 if metric == "accuracy" else 1.0
-    return _Series(
-        variant.name,
-        [[scale * value for value in variant.values(split, name, metric)] for name in names],
-        [int(min(variant.values(split, name, "examples"), default=0)) for name in names],
-    )
-
-
-def _numbers(report: Report, split: str, group: str) -> list[str | None]:
-    return [
-        mean_and_deviation(variant, split, group, metric, 1)
-        for variant in report.variants
-        for metric in ("accuracy", "depth")
-    ]
-
-
-def _examples(report: Report, split: str, group: str) -> str:
-    counts = {run.value(split, group, "examples") for variant in report.variants for run in variant.runs}
-    return " / ".join(f"{count:,.0f}" for count in sorted(count for count in counts if count is not None))
 
 
 def _by_length(models: Sequence[VariantModel]) -> tuple[list[_Series], list[str]]:

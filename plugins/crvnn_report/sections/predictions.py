@@ -13,8 +13,8 @@ from markupsafe import Markup
 from crvnn_core.display.charts import Axis, Matrix, Plot
 from crvnn_core.display.palette import run_class
 from crvnn_core.runs.comparison import percent
-from crvnn_report.models import Prediction, VariantModel
-from crvnn_report.report import Report
+from crvnn_report.report import Prediction, Report, VariantModel
+from crvnn_report.sections.learning import downsampled
 
 _LOG_FROM = 12  # ratio of the longest to the shortest sequence above which the axes are logarithmic
 _TREND = 12  # points of the line through the means
@@ -67,8 +67,10 @@ def _depth_chart(plot: Plot, index: int, name: str, counts: Counter[tuple[float,
         radius = min(2.4 + 0.8 * math.log2(times), 6.5)
         tooltip = f"{times} of {length:g} tokens: {steps:g} steps"
         marks.append(plot.dot((length, steps), f"example-dot {run_class(index)}", tooltip, radius))
-    marks.append(plot.line(_trend(counts), f"line {run_class(index)}"))
-    mean = statistics.fmean(steps for _, steps in counts.elements())
+    every = sorted(counts.elements())
+    means = downsampled(every, max(1, min(_TREND, len(every) // 5)))
+    marks.append(plot.line(means, f"line {run_class(index)}"))
+    mean = statistics.fmean(steps for _, steps in every)
     description = f"{counts.total():,} examples of {name}; {mean:.1f} steps on average."
     return plot.draw(f"Depth of the recursion against length: {name}", description, marks)
 
@@ -79,17 +81,6 @@ def _guide(plot: Plot, css: str, steps: Callable[[float], float]) -> list[Markup
     lengths = [low * (high / low) ** (i / 120) for i in range(121)]
     points = [(n, steps(n)) for n in lengths if plot.y_axis.low <= steps(n) <= plot.y_axis.high]
     return [plot.line(points, f"guide {css}")] if len(points) > 1 else []
-
-
-def _trend(counts: Counter[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Means of length and steps in about a dozen portions, from short to long."""
-    every = sorted(counts.elements())
-    portions = max(1, min(_TREND, len(every) // 5))
-    found = []
-    for part in range(portions):
-        some = every[part * len(every) // portions : (part + 1) * len(every) // portions]
-        found.append((statistics.fmean(x for x, _ in some), statistics.fmean(y for _, y in some)))
-    return found
 
 
 def confusion(report: Report) -> dict[str, Any]:

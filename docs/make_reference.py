@@ -118,7 +118,7 @@ def _components() -> Iterator[str]:
     yield "# Components"
     yield (
         "Everything that comes with crvnn. `crvnn list` shows what is installed where you are, and "
-        "`crvnn list SLOT NAME` says of a plug-in's component what this page says of these."
+        "`crvnn list SLOT NAME` describes a plug-in's component like this page."
     )
     for slot in SLOTS:
         yield f"## {slot}"
@@ -171,7 +171,7 @@ def _stages() -> Iterator[str]:
         "[how to train](../how-to/train.md#stages) says what carries over."
     )
     rows = [
-        ("`name`", "a string", "Shown when the stage begins."),
+        ("`name`", "a string", "Printed when the stage begins."),
         ("`task`", "a table", "Settings of the task, or another task with the same tokens and classes."),
         (
             "`model`",
@@ -221,7 +221,7 @@ def _layers() -> Iterator[str]:
     yield (
         'A component is named by a string (`cell = "lstm"`) or by a table with its `name` and its parameters '
         '(`[model.cell]`, `name = "gated"`, `hidden = 256`). A table without a `name` changes parameters of '
-        "the component that lies below. Naming another component than the one below drops the parameters "
+        "the component of the layers below. Naming another component drops the parameters "
         "of the old one. A list, such as `training.observers`, replaces the list below."
     )
     yield (
@@ -292,8 +292,8 @@ def _commands() -> Iterator[str]:
         yield _table(("option", "value", "default", "what it does"), rows)
     yield "## Exit codes"
     yield (
-        "0 if all went well; 1 if `crvnn check` found a broken promise; 2 if something has to be put right "
-        "by the user, which the message names. `CRVNN_TRACEBACK=1` in the environment shows the traceback "
+        "0 if all went well; 1 if `crvnn check` found a broken promise; 2 if the user has to correct something, "
+        "which the message names. `CRVNN_TRACEBACK=1` in the environment shows the traceback "
         "as well."
     )
 
@@ -408,7 +408,7 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
 
 
 def _inherited_line(kind: type, key: str) -> str:
-    """The first line about a method in our own classes; torch has something to say of every ``forward``."""
+    """The first line about a method in our own classes; torch documents every ``forward``."""
     own = [vars(c)[key] for c in kind.__mro__ if key in vars(c) and c.__module__.startswith("crvnn")]
     return next((_first_line(member) for member in own if member.__doc__), "")
 
@@ -418,7 +418,7 @@ def _first_line(thing: object) -> str:
 
 
 class _Raw(str):
-    """A text that shows itself without quotes."""
+    """A string whose ``repr`` has no quotes."""
 
     def __repr__(self) -> str:
         return str(self)

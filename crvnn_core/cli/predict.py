@@ -122,7 +122,7 @@ def predict_command(
     """Predict the label of each TEXT with the model in the directory RUN (or an installed one, by name).
 
     '-' in place of a TEXT reads standard input, one text a line. A task on pairs takes the texts two by two. Where
-    the file or the task tells the true label (listops and logic compute it), the prediction is said to be correct or
+    the file or the task has the true label (listops and logic compute it), the prediction is said to be correct or
     wrong. Tokens that the model does not know are named on standard error.
 
     A --file is read as the task reads its own: with the task 'from-file', the columns of texts of a CSV, TSV or JSONL
@@ -130,11 +130,11 @@ def predict_command(
     its other columns, its text, its true label (gold), the predicted label, the probability of each class, and the
     tokens that the model does not know.
 
-    --trees shows the tree along which the model composes a text of up to 5,000 tokens, two of a pair: drawn on a
-    terminal, in brackets in a pipe. Standard error says how far it is the gold one, and where a node of the tree did
-    not get into the sentence vector, in a conflict, which drawings mark. With --format, or with the suffix of a format
-    in --out, the trees are written alone: into one file where each is one line (as in brackets; as a list in a .json),
-    and otherwise into numbered files, as tree.svg becomes tree-1.svg, tree-2.svg and so on.
+    --trees prints the tree along which the model composes a text of up to 5,000 tokens, two of a pair: drawn on a
+    terminal, in brackets in a pipe. Standard error says how many constituents of the gold tree it has, and which nodes
+    did not get into the sentence vector, in a conflict, which drawings mark. With --format, or with the suffix of a
+    format in --out, the trees are written alone: into one file where each is one line (as in brackets; as a list in a
+    .json), and otherwise into numbered files, as tree.svg becomes tree-1.svg, tree-2.svg and so on.
 
     \b
     Examples:

@@ -48,7 +48,7 @@ def explore(
 ) -> None:
     """Inspect the models in the directories RUN (or installed ones, by name) on a page in your browser.
 
-    Type a text and see the answer, the tree, and every step of the recursion; put two models side by side, or one
+    Type a text and see its label, its tree, and every step of the recursion; put two models side by side, or one
     under two retrievers or decisions; change a temperature and see the tree change; save the picture.
 
     \b

@@ -37,7 +37,7 @@ _SHIPPED = "listops"
 )
 @click.pass_context
 def demo(ctx: click.Context, steps: int | None, seed: int, out: Path) -> None:
-    """Let a small model find the trees of short ListOps expressions, ask it, and look at its trees.
+    """Let a small model find the trees of short ListOps expressions, predict with it, and draw its trees.
 
     This takes a minute or two. It learns from labels alone, in three stages: the cell, then soft decisions, then
     stretched ones. For the accuracy of a full training, the model that comes with the package predicts as well.

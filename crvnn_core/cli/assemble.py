@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from crvnn_core.cli.names import SPEC, Name
 from crvnn_core.cli.session import (
     PATH,
+    SPEC,
+    Name,
     Session,
     json_option,
     pass_session,

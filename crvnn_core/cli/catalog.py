@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.names import IN_SLOT, SlotName
-from crvnn_core.cli.session import PATH, Session, json_option, pass_session, print_json, print_table
+from crvnn_core.cli.session import (
+    IN_SLOT,
+    PATH,
+    Session,
+    SlotName,
+    json_option,
+    pass_session,
+    print_json,
+    print_table,
+)
 from crvnn_core.documents import read_toml
 from crvnn_core.errors import CrvnnError, UnknownNameError, nearest
 from crvnn_core.host.catalog import KINDS

@@ -7,8 +7,16 @@ from pathlib import Path
 
 import click
 
-from crvnn_core.cli.names import IN_SLOT, slot_argument
-from crvnn_core.cli.session import PATH, Session, json_option, pass_session, print_json, set_option
+from crvnn_core.cli.session import (
+    IN_SLOT,
+    PATH,
+    Session,
+    json_option,
+    pass_session,
+    print_json,
+    set_option,
+    slot_argument,
+)
 
 
 @click.command("check")

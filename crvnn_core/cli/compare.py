@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.names import RUN
-from crvnn_core.cli.session import Session, json_option, pass_session, print_json, print_table
+from crvnn_core.cli.session import RUN, Session, json_option, pass_session, print_json, print_table
 
 if TYPE_CHECKING:
     from crvnn_core.runs.comparison import Comparison, Row, Significance

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.names import RUN
 from crvnn_core.cli.predict import (
     data_option,
     hard_option,
@@ -17,6 +16,7 @@ from crvnn_core.cli.predict import (
 )
 from crvnn_core.cli.session import (
     FILE,
+    RUN,
     Session,
     counting,
     first_names,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crvnn_core.cli.names import RUN
 from crvnn_core.cli.session import (
     FILE,
     PATH,
+    RUN,
     Session,
     counting,
     first_names,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crvnn_core.cli.names import RUN
 from crvnn_core.cli.predict import (
     data_option,
     extraction_option,
@@ -16,6 +15,7 @@ from crvnn_core.cli.predict import (
     split_option,
 )
 from crvnn_core.cli.session import (
+    RUN,
     Session,
     counting,
     json_option,

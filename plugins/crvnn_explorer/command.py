@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crvnn_core.cli.names import RUN
-from crvnn_core.cli.session import Session, announce_seed, pass_session
+from crvnn_core.cli.session import RUN, Session, announce_seed, pass_session
 from crvnn_core.errors import CrvnnError
 
 if TYPE_CHECKING:

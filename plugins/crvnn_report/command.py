@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from crvnn_core.cli.names import RUN
-from crvnn_core.cli.session import FILE, Session, counting, pass_session, set_option
+from crvnn_core.cli.session import FILE, RUN, Session, counting, pass_session, set_option
 
 
 @click.command("report")

@@ -87,12 +87,11 @@ def test_linear_layers_begin_with_glorot_weights_or_with_torchs(catalog):
 
 
 def test_an_encoder_gets_only_the_slots_it_asks_for(catalog):
-    recursion = assemble(read_spec(catalog, sets=SMALL), catalog)
     parts = {"retriever", "scorer", "decision", "cell", "halting"}
-    assert set(recursion.offers) == {"task", "embedding", "encoder", *parts}
-    balanced = assemble(read_spec(catalog, parts={"encoder": "balanced"}, sets=SMALL[:1]), catalog)
-    assert set(balanced.offers) == {"task", "embedding", "encoder", "cell"}
-    assert not hasattr(balanced.model.encoder, "scorer")
+    for encoder, taken in (("crvnn", parts), ("balanced", {"cell"})):
+        assembly = assemble(read_spec(catalog, parts={"encoder": encoder}, sets=["model.width=8"]), catalog)
+        assert set(assembly.offers) == {"task", "embedding", "encoder", *taken}
+        assert {part for part in parts if hasattr(assembly.model.encoder, part)} == taken
 
 
 def test_the_optimizer_has_the_models_parameters(catalog):

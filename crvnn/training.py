@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +152,7 @@ def _on_rows(spec: RunSpec, rows: Mapping[str, tuple[in_memory.Row, ...]], catal
             task = read_spec({"task": {"name": in_memory.NAME, **settings}}, catalog=catalog).task
         return evolve(task, params={**task.params, **facts})
 
-    stages = tuple(evolve(stage, task=on_rows(stage.task)) for stage in spec.stages)
-    return evolve(spec, task=on_rows(spec.task), stages=stages)
+    return _everywhere(spec, "task", on_rows)
 
 
 def _sets_batch(spec: Spec | None, catalog: Catalog) -> bool:
@@ -185,12 +184,16 @@ def _silent(spec: RunSpec) -> RunSpec:
     """The spec without the observer ``progress``."""
 
     def silent(training: TrainingSpec) -> TrainingSpec:
-        return evolve(
-            training, observers=tuple(part for part in training.observers if part.name != "progress")
-        )
+        kept = tuple(part for part in training.observers if part.name != "progress")
+        return evolve(training, observers=kept)
 
-    stages = tuple(evolve(stage, training=silent(stage.training)) for stage in spec.stages)
-    return evolve(spec, training=silent(spec.training), stages=stages)
+    return _everywhere(spec, "training", silent)
+
+
+def _everywhere(spec: RunSpec, name: str, change: Callable[[Any], Any]) -> RunSpec:
+    """The spec with a table changed, in every stage too."""
+    stages = tuple(evolve(stage, **{name: change(getattr(stage, name))}) for stage in spec.stages)
+    return evolve(spec, stages=stages, **{name: change(getattr(spec, name))})
 
 
 def _sets(changes: Mapping[str, Any]) -> list[str]:

@@ -127,7 +127,7 @@ def predict_command(
 
     A --file is read as the task reads its own: with the task 'from-file', the columns of texts of a CSV, TSV or JSONL
     file, which need not have labels. Any other file has one text a line. With --out each row has its line in the file,
-    its other columns, its text, its true label (gold), the predicted label, the probability of each class, and the
+    its other columns, its true label (gold), its text, the predicted label, the probability of each class, and the
     tokens that the model does not know.
 
     --trees prints the tree along which the model composes a text of up to 5,000 tokens, two of a pair: drawn on a

@@ -96,15 +96,12 @@ class Answer:
 
     def table_row(self, trees: bool) -> dict[str, Any]:
         """A row of a CSV file: the probability of each class has a column of its own."""
-        own = {
-            "line": self.row.line,
-            **_numbered("text", self.row.texts),
-            "gold": self.row.gold,
-            "label": self.prediction.label,
-            **{f"p_{name}": f"{value:.6f}" for name, value in self.prediction.probabilities.items()},
-            "unknown": " ".join(self.prediction.unknown),
-            **(_numbered("tree", [str(tree or "") for tree in self.prediction.trees]) if trees else {}),
+        answer = {
+            name: f"{value:.6f}" if isinstance(value, float) else value or ""
+            for name, value in self.prediction.row().items()
+            if trees or not name.startswith("tree")
         }
+        own = {"line": self.row.line, "gold": self.row.gold, **answer}
         return {
             name: value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
             for name, value in self._with_columns(own).items()
@@ -114,10 +111,6 @@ class Answer:
         columns = self.row.columns.items()
         others = {f"input_{name}" if name in own else name: value for name, value in columns}
         return {"line": own["line"], **others, **own}
-
-
-def _numbered(name: str, values: Sequence[str]) -> dict[str, str]:
-    return {name if len(values) == 1 else f"{name}_{i}": value for i, value in enumerate(values, 1)}
 
 
 def check_lengths(rows: Sequence[InputRow]) -> None:

@@ -103,6 +103,18 @@ class Prediction:
             "unknown": self.unknown,
         }
 
+    def row(self) -> dict[str, Any]:
+        """For a table: text, label, ``p_CLASS`` of each class, tree and unknown tokens; of a pair ``text_a`` and so on."""
+        ends = ("",) if isinstance(self.text, str) else ("_a", "_b")
+        trees = [None if tree is None else str(tree) for tree in self.trees]
+        return {
+            **{f"text{end}": text for end, text in zip(ends, _texts(self), strict=True)},
+            "label": self.label,
+            **{f"p_{name}": chance for name, chance in self.probabilities.items()},
+            **{f"tree{end}": tree for end, tree in zip(ends, trees, strict=True)},
+            "unknown": " ".join(self.unknown),
+        }
+
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas DataFrame with one row."""
         return Predictions([self]).to_pandas()
@@ -127,7 +139,7 @@ class Predictions(list[Prediction]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas DataFrame with a row for each text, and a column ``p_CLASS`` for each class."""
-        return make_frame(map(_row, self))
+        return make_frame(prediction.row() for prediction in self)
 
     def _repr_html_(self) -> str:
         from crvnn_core.display.notebook import bar, lines, mark, more, page, table
@@ -151,16 +163,3 @@ class Predictions(list[Prediction]):
 
 def _texts(prediction: Prediction) -> tuple[str, ...]:
     return (prediction.text,) if isinstance(prediction.text, str) else prediction.text
-
-
-def _row(source: Prediction) -> dict[str, Any]:
-    one = isinstance(source.text, str)
-    texts = dict(zip(("text",) if one else ("text_a", "text_b"), _texts(source), strict=True))
-    trees = dict(zip(("tree",) if one else ("tree_a", "tree_b"), source.trees, strict=True))
-    return {
-        **texts,
-        "label": source.label,
-        **{f"p_{name}": chance for name, chance in source.probabilities.items()},
-        **{name: None if tree is None else str(tree) for name, tree in trees.items()},
-        "unknown": " ".join(source.unknown),
-    }

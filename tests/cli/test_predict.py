@@ -89,8 +89,8 @@ def test_pairs_are_two_texts_or_two_columns_and_are_written_in_two(pairs_run, he
     assert predict(pairs_run, "a b", "a").stdout.rstrip().endswith("\ta b  |  a")
     predict(pairs_run, "--file", "pairs", "--out", "preds.csv")
     found = table(here / "preds.csv")
-    assert list(found[0]) == ["line", "text_1", "text_2", "label", "p_no", "p_yes", "unknown"]
-    assert [(row["text_1"], row["text_2"]) for row in found] == [("a b", "a"), ("c", "d e")]
+    assert list(found[0]) == ["line", "text_a", "text_b", "label", "p_no", "p_yes", "unknown"]
+    assert [(row["text_a"], row["text_b"]) for row in found] == [("a b", "a"), ("c", "d e")]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_predictions_are_written_to_a_table_in_order(reviews_run, here):
         "wrote 5 predictions: out/preds.csv",
     ]
     found = table(here / "out" / "preds.csv")
-    assert list(found[0]) == ["line", "id", "text", "gold", "label", "p_neg", "p_pos", "unknown", "tree"]
+    assert list(found[0]) == ["line", "id", "gold", "text", "label", "p_neg", "p_pos", "tree", "unknown"]
     assert [row["id"] for row in found] == ["7", "8", "9", "10", "11"]
     assert [row["unknown"] for row in found] == ["", "", "", "", "odd"]
     shown = answers(reviews_run, "--file", "mine.csv")

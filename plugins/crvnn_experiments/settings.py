@@ -155,7 +155,7 @@ def _misfits(catalog: Catalog, base: RunSpec, dimensions: Sequence[Dimension]) -
     problems: list[Problem] = []
     below: Layer = (spec_dict(base), {}, Origin("spec"))
     for dimension in dimensions:
-        encoder = {}
+        encoder: dict[str, Any] = {}
         for choice in dimensions:
             if isinstance(choice, Choice):
                 takers = [each.label for each in choice.options if dimension.path not in each.without]

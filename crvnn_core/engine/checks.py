@@ -115,7 +115,7 @@ def checked_halting(
         if not isinstance(found, tuple) or len(found) != 2:
             raise ContractError(
                 f"halting {type(part).__name__} returned a {type(found).__name__}; a stateful one must return two "
-                "tensors: which sequences go on, and the next state",
+                "tensors: which sequences are active, and the next state",
                 "halting",
             )
         found, after = found

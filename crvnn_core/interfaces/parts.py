@@ -152,7 +152,7 @@ class Cell(Part):
 
 
 class Halting(Part):
-    """Says, after a step, which sequences go on."""
+    """Decides, after a step, which sequences take another one."""
 
     #: No sequence takes more steps than this, whatever ``forward`` says; ``None`` for no limit.
     limit: int | None = None
@@ -166,7 +166,7 @@ class Halting(Part):
 
     @abstractmethod
     def forward(self, exists: Tensor, vectors: Tensor, step: int) -> Tensor:
-        """What is left after step number ``step`` -> bool [B], true to go on.
+        """After step number ``step``: bool [B], true for another step.
 
         ``exists`` [B, n] is 0 where there is no token; ``vectors`` [B, n, d] are the cell's read-outs, 0 where
         ``exists`` is. Positions with e = 0 may be missing, so sums over positions are safe and means are not.

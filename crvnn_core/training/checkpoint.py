@@ -1,4 +1,4 @@
-"""Everything a run needs to go on, in one safetensors file: tensors as they are, the rest as JSON beside them."""
+"""Everything a run needs to resume, in one safetensors file: tensors as they are, the rest as JSON beside them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Heartbeats:
     def __init__(self, fabric: Fabric, directory: Path | None) -> None:
         self.fabric, self.rank, self.ranks = fabric, fabric.global_rank, fabric.world_size
         self.advice = directory and (
-            f"'crvnn train --resume {directory}' goes on from the last checkpoint, with any number of processes."
+            f"'crvnn train --resume {directory}' resumes from the last checkpoint, with any number of processes."
         )
         for (
             thread

@@ -144,7 +144,7 @@ def reproduce_command(
     else:
         _show(results, path)
     if not finished:
-        click.echo("crvnn: interrupted; the same command goes on from here", err=True)
+        click.echo("crvnn: interrupted; the same command resumes", err=True)
         raise SystemExit(130)
     if not show and (failed or plan.untrainable):
         reasons = [f"not trained: {', '.join(plan.untrainable)}"] if plan.untrainable else []

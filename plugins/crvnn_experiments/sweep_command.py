@@ -71,7 +71,7 @@ def sweep_command(
 ) -> None:
     """Search for the best settings of a SPEC file: its table [sweep.space] says which, and between which values.
 
-    Each trial is a run directory. A study that was stopped goes on with --resume, or with the same command again. The
+    Each trial is a run directory. A stopped study is resumed with --resume, or with the same command again. The
     same command in another terminal, or on another machine that shares the study's directory, is another worker on the
     same study. In its directory are a page with plots (report.html), the trials as CSV and Markdown, and the best spec,
     best.toml.

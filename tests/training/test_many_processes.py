@@ -170,7 +170,7 @@ def test_a_rank_that_dies_or_is_stopped_ends_the_others_with_a_message(
     assert f"{lost}" in errors or "gets no answer from the store" in errors
     assert not re.search(r'File "[^"]*crvnn_core', errors)  # torchrun has a traceback of its own
     if launcher == "devices":
-        assert "'crvnn train --resume run' goes on from the last checkpoint" in errors
+        assert "'crvnn train --resume run' resumes from the last checkpoint" in errors
 
 
 def test_after_a_killed_rank_the_run_goes_on_with_another_number_of_processes(tmp_path):

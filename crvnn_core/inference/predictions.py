@@ -104,7 +104,7 @@ class Prediction:
         }
 
     def row(self) -> dict[str, Any]:
-        """For a table: text, label, ``p_CLASS`` of each class, tree and unknown tokens; of a pair ``text_a`` and so on."""
+        """A row of a table: probabilities are ``p_CLASS``, and a pair has ``text_a`` and ``text_b``."""
         ends = ("",) if isinstance(self.text, str) else ("_a", "_b")
         trees = [None if tree is None else str(tree) for tree in self.trees]
         return {

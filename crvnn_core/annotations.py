@@ -67,10 +67,6 @@ class Range:
             limits = str(self) if -math.inf < value < math.inf else "finite"
             raise ValueError(f"{name} must be {limits}, not {value}".strip())
 
-    def __call__(self, instance: object, attribute: object, value: float) -> None:
-        """Validate a field of a class of attrs."""
-        self.check(value)
-
 
 #: The path of a file or directory. A relative one in a spec is taken from the directory of the spec file.
 FilePath = Annotated[str, PathText()]

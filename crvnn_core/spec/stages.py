@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from crvnn_core.errors import Origin, Path_, Problem, nearest
+from crvnn_core.errors import Path_, Problem, nearest
 from crvnn_core.runs.directory import flatten
 from crvnn_core.spec.layers import Layer, Layered, names_component
 from crvnn_core.spec.schema import RunSpec
@@ -58,19 +58,14 @@ def separate_stages(layers: Sequence[Layer]) -> tuple[list[Layer], list[list[Lay
             problems.append(place.problem(("stages",), what, "Write each stage under a header [[stages]]."))
             continue
         for number, table in given.items():
-            layer = _stage_layer(number, table, origins, place)
-            found = list(_problems(number, table, layer, len(stages)))
-            problems += found
-            if not found:
+            under = ("stages", number)
+            own = {at[2:]: evolve(found, under=under) for at, found in origins.items() if at[:2] == under}
+            layer = (table, own, own.get((), evolve(place, under=under)))
+            wrong = list(_problems(number, table, layer, len(stages)))
+            problems += wrong
+            if not wrong:
                 stages[int(number) - 1].append(layer)
     return base, stages, problems
-
-
-def _stage_layer(number: str, table: Any, origins: Mapping[Path_, Origin], place: Origin) -> Layer:
-    """The table of a stage as a layer of its own, whose origins say which stage it is."""
-    under = ("stages", number)
-    own = {path[2:]: evolve(origin, under=under) for path, origin in origins.items() if path[:2] == under}
-    return table, own, own.get((), evolve(place, under=under))
 
 
 def _problems(number: str, table: Any, layer: Layer, stages: int) -> Iterator[Problem]:

@@ -20,8 +20,7 @@ from crvnn_core.engine.checks import expect_shape
 from crvnn_core.engine.neighbourhoods import adjacent
 from crvnn_core.engine.operations.joins import join
 from crvnn_core.engine.operations.rows import flagged_rows, put_parents, take_children
-from crvnn_core.engine.results import Results
-from crvnn_core.engine.state import State
+from crvnn_core.engine.state import Results, State
 from crvnn_core.engine.trace import Recorder
 from crvnn_core.errors import InputError
 from crvnn_core.interfaces import Encoding
@@ -119,7 +118,9 @@ def _composed(engine: Recursion, state: State, mask: Tensor, choice: _Choice, tr
         )
         made = choice.made(joins, rows, state.step)
         joining = flagged_rows(joins, sum(made))
-        state = state.next(with_parents(engine, state.nodes, joining), remaining, receives)
+        left, right, nodes = take_children(state.nodes, joining)
+        nodes = put_parents(nodes, engine.compose(left, right), joining)  # without gradients, in place
+        state = state.next(nodes, remaining, receives)
         choice.joined(state, exists, joining)
         if recorder is not None:
             recorder.record(state, joins, exists)
@@ -127,20 +128,11 @@ def _composed(engine: Recursion, state: State, mask: Tensor, choice: _Choice, tr
 
 
 def _begin(engine: Recursion, inputs: Tensor, mask: Tensor) -> State:
-    """The state before the first step, for ``with_parents``: leaves that nothing else holds, where it changes them."""
+    """The state before the first step, whose leaves nothing else holds where ``put_parents`` changes them."""
     state = engine.begin(inputs, mask)
     if not torch.is_grad_enabled():  # a leaf transform may return a parameter, or something that it keeps
         state.nodes = state.nodes.clone()
     return state
-
-
-def with_parents(engine: Recursion, nodes: Tensor, rows: Tensor) -> Tensor:
-    """The nodes [B, N, s] after each of these rows [m] has joined the one behind it, in whose place the parent is.
-
-    Without gradients the nodes themselves are changed: nothing else may hold them.
-    """
-    left, right, nodes = take_children(nodes, rows)
-    return put_parents(nodes, engine.compose(left, right), rows)
 
 
 class _Likeliest(_Choice):

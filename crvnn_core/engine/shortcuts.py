@@ -7,19 +7,18 @@ records no graph of the decisions (docs/explanation/recursion.md).
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from crvnn_core.engine.hard import with_parents
 from crvnn_core.engine.operations.blend import blend_at
 from crvnn_core.engine.operations.compaction import survey
-from crvnn_core.engine.operations.rows import changed_rows, rows_at
+from crvnn_core.engine.operations.rows import changed_rows, put_parents, rows_at, take_children
 from crvnn_core.engine.operations.transition import transition
-from crvnn_core.engine.results import Results
-from crvnn_core.engine.state import State, kept_within
+from crvnn_core.engine.state import Results, State, kept_within
 from crvnn_core.engine.trace import Recorder
 from crvnn_core.interfaces import Encoding
 from crvnn_core.precision import autocasting
@@ -55,7 +54,7 @@ class ActiveSequences:
         #: What the settings allow, asked once for all steps.
         self._drops, self._saturates = may_drop(engine), uses_exact_zeros(engine)
         self._skips, self._joins = may_skip(engine, engine.skip), may_join(engine)
-        self._limits: dict[int, int] = {}  # the step limit by length
+        self._limit = functools.cache(engine.step_limit)
         #: Whether a step has recorded a graph of its decisions; whether one has not.
         self._recorded = self._unrecorded = False
         #: What follows a step, by its number, from when it is known until the step is over; with activation
@@ -101,7 +100,9 @@ class ActiveSequences:
         self._plans[step], self._unrecorded = plan, True
         # The scorer has seen the nodes, and they may be those of the leaves, which without gradients are not to change.
         nodes = state.nodes if torch.is_grad_enabled() else state.nodes.clone()
-        nodes = with_parents(engine, nodes, changed_rows(left_c, exists, 0.0) - 1)
+        joining = changed_rows(left_c, exists, 0.0) - 1
+        left, right, nodes = take_children(nodes, joining)
+        nodes = put_parents(nodes, engine.compose(left, right), joining)
         return c, state.next(nodes, exists, left_c)
 
     def encoding(self, recorder: Recorder | None) -> Encoding:
@@ -115,9 +116,8 @@ class ActiveSequences:
             parts = (self.engine.scorer, self.engine.decision)
             parameters = [own for part in parts for own in part.parameters() if own.requires_grad]
             if parameters:
-                nothing = torch.cat(
-                    [own.flatten()[:0] for own in parameters]
-                ).sum()  # 0, with a gradient of 0
+                # 0, with a gradient of 0.
+                nothing = torch.cat([own.flatten()[:0] for own in parameters]).sum()
                 found.vector = found.vector + nothing.to(found.vector.dtype)
                 found.penalty = found.penalty + nothing.to(found.penalty.dtype)
         return found
@@ -171,11 +171,6 @@ class ActiveSequences:
         kept = kept_within(self.engine.drop, state, exists) if self._drops else state.present
         uncertain = kept & (exists != 1) if self._saturates else kept
         return kept, torch.stack([wanted.long(), kept.sum(1), uncertain.sum(1)])
-
-    def _limit(self, length: int) -> int:
-        if length not in self._limits:
-            self._limits[length] = self.engine.step_limit(length)
-        return self._limits[length]
 
     def _rows(self, state: State, left_c: Tensor, exists: Tensor) -> Tensor | None:
         """The rows [m] whose nodes change and still matter; ``None`` for all.

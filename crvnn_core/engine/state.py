@@ -1,14 +1,20 @@
-"""The state of a recursion: nodes, existence, and the masks that say what each position may do."""
+"""The state of a recursion: nodes, existence, and the masks that say what each position may do; and its results."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from crvnn_core.engine.operations.compaction import compact
+from crvnn_core.interfaces import Encoding
 from crvnn_core.precision import wide
+
+if TYPE_CHECKING:
+    from crvnn_core.engine.trace import Recorder
 
 
 @dataclass(eq=False)
@@ -90,3 +96,45 @@ def _lost(lost: Tensor, exists: Tensor, kept: Tensor, order: Tensor) -> Tensor:
     """The existence lost between kept positions: what was lost before, and that of those dropped now."""
     so_far = (lost + exists.detach() * ~kept).cumsum(1).gather(1, order)
     return torch.diff(so_far, dim=1, prepend=torch.zeros_like(so_far[:, :1]))
+
+
+@dataclass(eq=False)
+class Results:
+    """What halted sequences leave behind, root, penalty and number of steps, until they are put in order at the end.
+
+    :param penalty: weight of the halt penalty; 0 for none.
+    :param unhalted_only: charge it only to sequences whose steps ran out.
+    """
+
+    penalty: float
+    unhalted_only: bool
+    rows: list[Tensor] = field(default_factory=list)
+    nodes: list[Tensor] = field(default_factory=list)
+    penalties: list[Tensor] = field(default_factory=list)
+    steps: list[Tensor] = field(default_factory=list)
+
+    def add(self, state: State, sequences: list[int], halted: bool) -> None:
+        """Keep the results of these sequences of a state, which halted or whose steps ran out."""
+        index = torch.tensor(sequences, device=state.nodes.device)
+        rows, last = state.batch_index.index_select(0, index), state.last().index_select(0, index)
+        self.rows.append(rows)
+        self.nodes.append(state.nodes[index, last])
+        self.steps.append(torch.full_like(rows, state.step))
+        if self.penalty and not (halted and self.unhalted_only):
+            exists = state.exists.index_select(0, index)
+            remaining = (exists * state.tokens.index_select(0, index)).sum(1)
+            ending = exists.gather(1, last.unsqueeze(1)).squeeze(1)
+            self.penalties.append(-self.penalty * torch.log(ending / remaining))
+        else:
+            self.penalties.append(state.exists.new_zeros(len(rows)))
+
+    def encoding(self, readout: Callable[[Tensor], Tensor], recorder: Recorder | None) -> Encoding:
+        """All of them, in the order of the batch."""
+        order = torch.cat(self.rows).argsort()
+        steps = torch.cat(self.steps)[order]
+        return Encoding(
+            vector=readout(torch.cat(self.nodes)[order]),
+            penalty=torch.cat(self.penalties)[order],
+            steps=steps,
+            trace=recorder.finish(steps) if recorder else None,
+        )

@@ -5,9 +5,8 @@ An operation is a function whose body in torch defines it. Back ends are attache
 this package asks whether a back end serves; parts and the engine call operations.
 """
 
-from crvnn_core.kernels.dispatch import allowed, plain, plain_parameters, serves, transformed, without
+from crvnn_core.kernels.dispatch import Operation, allowed, plain_parameters, serves, transformed, without
 from crvnn_core.kernels.library import Library, fixed_weights, in_use
-from crvnn_core.kernels.operation import Operation
 
 __all__ = [
     "Library",
@@ -15,7 +14,6 @@ __all__ = [
     "allowed",
     "fixed_weights",
     "in_use",
-    "plain",
     "plain_parameters",
     "serves",
     "transformed",

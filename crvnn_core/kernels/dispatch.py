@@ -1,12 +1,14 @@
-"""When compiled back ends may run: the one place that asks."""
+"""Operations: functions defined by their body in torch, and when the compiled back ends attached to them may run."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,46 @@ _LAYERS = (nn.Linear, nn.LayerNorm)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 #: Of the thread or task that asks, so that blocks of ``without`` may overlap.
 _allowed = ContextVar("_allowed", default=os.environ.get("CRVNN_NATIVE", "1") != "0")
+P = ParamSpec("P")
+R = TypeVar("R")
+#: Takes the arguments of an operation; returns its result, or ``NotImplemented`` where it does not serve.
+Backend = Callable[..., Any]
+
+
+class Operation(Generic[P, R]):
+    """A decorator: a function whose body defines it; calling it runs the first back end that serves, else the body.
+
+    Back ends get all arguments by position. ``body`` is the definition itself, for comparison.
+    """
+
+    def __init__(self, body: Callable[P, R]) -> None:
+        self.body = body
+        self.backends: list[Backend] = []
+        functools.update_wrapper(self, body)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        given: tuple[Any, ...] = args
+        if kwargs:
+            bound = inspect.signature(self.body).bind(*args, **kwargs)
+            bound.apply_defaults()
+            given = bound.args
+        for backend in self.backends:
+            found = backend(*given)
+            if found is not NotImplemented:
+                return found  # type: ignore[no-any-return]
+        return self.body(*args, **kwargs)
+
+    def __reduce__(self) -> str:
+        """Pickled and copied by name, as a function is."""
+        return self.body.__qualname__
+
+    def attach(self, backend: Backend) -> Backend:
+        """Try ``backend`` before the body, after those that were attached earlier; also a decorator."""
+        self.backends.append(backend)
+        return backend
+
+    def __repr__(self) -> str:
+        return f"<operation {self.body.__module__}.{self.body.__qualname__}, {len(self.backends)} back ends>"
 
 
 def allowed() -> bool:
@@ -38,24 +80,20 @@ def without() -> Iterator[None]:
 def serves(*arguments: Any) -> bool:
     """Whether compiled code may take these arguments.
 
-    Its tensors are ``plain``; those inside lists are not looked at. Whatever intercepts or transforms torch's
-    operations (autocast, compiling, exporting, tracing, dispatch modes, function transforms, forward-mode derivatives)
-    sees the operation's body instead.
+    Its tensors are torch's own on a CPU, dense, and of float32, bool or int64; those inside lists are not looked at, so
+    an adapter asks again about the first of the weights that it is given in a list. Whatever intercepts or transforms
+    torch's operations (autocast, compiling, exporting, tracing, dispatch modes, function transforms, forward-mode
+    derivatives) sees the operation's body instead.
     """
-    if torch.compiler.is_compiling() or not _allowed.get() or _intercepted():
+    if (
+        torch.compiler.is_compiling()  # first: what follows cannot be compiled
+        or not _allowed.get()
+        or _dispatch_modes()
+        or _tracing()
+        or _autocasting("cpu")
+        or transformed()
+    ):
         return False
-    return _all_plain(arguments)
-
-
-def plain(tensor: Tensor) -> bool:
-    """Whether a tensor is one of torch's own on a CPU, dense, and of float32, bool or int64.
-
-    An adapter asks this of the first of the weights that an operation is given in a list.
-    """
-    return _all_plain((tensor,))
-
-
-def _all_plain(arguments: tuple[Any, ...]) -> bool:
     for argument in arguments:
         if type(argument) in _TENSORS:
             if not argument.is_cpu:
@@ -85,10 +123,6 @@ def plain_parameters(*layers: nn.Module) -> list[Tensor] | None:
             return None
         found += (weight, bias)
     return found
-
-
-def _intercepted() -> bool:
-    return bool(_dispatch_modes() or _tracing() or _autocasting("cpu")) or transformed()
 
 
 def transformed() -> bool:

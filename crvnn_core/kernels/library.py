@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from crvnn_core.errors import CrvnnWarning
-from crvnn_core.kernels import building, dispatch
-from crvnn_core.kernels.operation import Backend
+from crvnn_core.kernels import building
+from crvnn_core.kernels.dispatch import Backend, allowed, serves
 
 #: The libraries with a back end that is attached to an operation.
 _attached: list[Library] = []
@@ -89,7 +89,7 @@ class Library:
 
         @functools.wraps(adapter)
         def run(*arguments: Any) -> Any:
-            if not dispatch.serves(*arguments):
+            if not serves(*arguments):
                 return NotImplemented
             operators = self._operators if self._tried else self.load()
             return NotImplemented if operators is None else adapter(operators, *arguments)
@@ -116,7 +116,7 @@ class Operators:
 
 def in_use() -> bool:
     """Whether compiled back ends are allowed, and a library of those attached so far is there."""
-    return dispatch.allowed() and any(library.load() is not None for library in _attached)
+    return allowed() and any(library.load() is not None for library in _attached)
 
 
 @contextlib.contextmanager
@@ -125,7 +125,7 @@ def fixed_weights() -> Iterator[None]:
 
     Outside such a block kernels do so in every call, with the same results.
     """
-    if not dispatch.serves():
+    if not serves():
         yield
         return
     entered = [operators for library in _attached if (operators := library.load()) is not None]

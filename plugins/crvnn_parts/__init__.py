@@ -6,7 +6,7 @@ The builders are named, not imported, so that listing components does not load t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crvnn_core import Component, Preset, hookimpl
 from crvnn_parts.presets import PRESETS
@@ -15,160 +15,148 @@ if TYPE_CHECKING:
     from crvnn_core.kernels import Library
 
 
+def _part(name: str, place: str, summary: str, **more: Any) -> Component:
+    """A component whose builder is at a place of this package."""
+    return Component(name, f"crvnn_parts.{place}", summary=summary, **more)
+
+
 @hookimpl
 def crvnn_retrievers() -> Iterable[Component]:
-    here = "crvnn_parts.retrievers"
     return [
-        Component("adhoc", f"{here}.interval:Adhoc", summary="Eq. 5 of the paper in linear time"),
-        Component("adhoc-dense", f"{here}.dense:AdhocDense", summary="Eq. 5 written out as n x n matrices"),
-        Component("log-space", f"{here}.scan:LogSpace", summary="Eq. 6 of the paper in linear time"),
-        Component(
-            "log-space-dense", f"{here}.dense:LogSpaceDense", summary="Eq. 6 written out as n x n matrices"
-        ),
-        Component("windowed", f"{here}.windowed:Windowed", summary="Eq. 5 or 6 over the k nearest positions"),
+        _part("adhoc", "retrievers.interval:Adhoc", "Eq. 5 of the paper in linear time"),
+        _part("adhoc-dense", "retrievers.dense:AdhocDense", "Eq. 5 written out as n x n matrices"),
+        _part("log-space", "retrievers.scan:LogSpace", "Eq. 6 of the paper in linear time"),
+        _part("log-space-dense", "retrievers.dense:LogSpaceDense", "Eq. 6 written out as n x n matrices"),
+        _part("windowed", "retrievers.windowed:Windowed", "Eq. 5 or 6 over the k nearest positions"),
     ]
 
 
 @hookimpl
 def crvnn_scorers() -> Iterable[Component]:
     return [
-        Component("window", "crvnn_parts.scorers:WindowScorer", summary="a convolution over soft neighbours")
+        _part("window", "scorers:WindowScorer", "a convolution over soft neighbours"),
     ]
 
 
 @hookimpl
 def crvnn_decisions() -> Iterable[Component]:
-    here = "crvnn_parts.decisions.sigmoids"
     return [
-        Component("sigmoid", f"{here}:Sigmoid", summary="each position for itself"),
-        Component("modulated", f"{here}:Modulated", summary="the paper's modulated sigmoid"),
-        Component(
-            "tempered", f"{here}:Tempered", summary="scores over a temperature that follows a schedule"
-        ),
-        Component("gumbel-sigmoid", f"{here}:GumbelSigmoid", summary="logistic noise in training"),
-        Component("straight-through", f"{here}:StraightThrough", summary="hard forward, soft backward"),
-        Component("stretched", f"{here}:Stretched", summary="stretched and clipped: exact zeros and ones"),
-        Component(
+        _part("sigmoid", "decisions.sigmoids:Sigmoid", "each position for itself"),
+        _part("modulated", "decisions.sigmoids:Modulated", "the paper's modulated sigmoid"),
+        _part("tempered", "decisions.sigmoids:Tempered", "scores over a temperature that follows a schedule"),
+        _part("gumbel-sigmoid", "decisions.sigmoids:GumbelSigmoid", "logistic noise in training"),
+        _part("straight-through", "decisions.sigmoids:StraightThrough", "hard forward, soft backward"),
+        _part("stretched", "decisions.sigmoids:Stretched", "stretched and clipped: exact zeros and ones"),
+        _part(
             "sparsemax",
-            "crvnn_parts.decisions.sparsemax:Sparsemax",
-            summary="the highest scores of the row: exact zeros and ones",
+            "decisions.sparsemax:Sparsemax",
+            "the highest scores of the row: exact zeros and ones",
         ),
     ]
 
 
 @hookimpl
 def crvnn_cells() -> Iterable[Component]:
-    here = "crvnn_parts.cells"
     return [
-        Component("gated", f"{here}.gated:GatedCell", summary="the paper's gated recursive cell"),
-        Component("lstm", f"{here}.lstm:LSTMCell", summary="a binary Tree-LSTM, carrying h and c"),
-        Component(
-            "gru", f"{here}.gru:GRUCell", summary="reset gates, and a three-way choice of left, right and new"
-        ),
-        Component("rnn", f"{here}.rnn:RNNCell", summary="a Tree-RNN: one affine map and tanh"),
+        _part("gated", "cells.gated:GatedCell", "the paper's gated recursive cell"),
+        _part("lstm", "cells.recurrent:LSTMCell", "a binary Tree-LSTM, carrying h and c"),
+        _part("gru", "cells.recurrent:GRUCell", "reset gates, and a three-way choice of left, right and new"),
+        _part("rnn", "cells.recurrent:RNNCell", "a Tree-RNN: one affine map and tanh"),
     ]
 
 
 @hookimpl
 def crvnn_haltings() -> Iterable[Component]:
-    here = "crvnn_parts.haltings"
     return [
-        Component("threshold", f"{here}:Threshold", summary="stop when one token is left above a threshold"),
-        Component("fixed-depth", f"{here}:FixedDepth", summary="stop after a number of steps"),
-        Component("never", f"{here}:Never", summary="take as many steps as allowed"),
+        _part("threshold", "haltings:Threshold", "stop when one token is left above a threshold"),
+        _part("fixed-depth", "haltings:FixedDepth", "stop after a number of steps"),
+        _part("never", "haltings:Never", "take as many steps as allowed"),
     ]
 
 
 @hookimpl
 def crvnn_encoders() -> Iterable[Component]:
-    trees = "crvnn_parts.encoders.trees"
     return [
         Component(
             "crvnn", "crvnn_core.engine.recursion:Recursion", summary="the continuous recursive network"
         ),
-        Component(
+        _part(
             "left-to-right",
-            "crvnn_parts.encoders.fixed:LeftToRight",
-            summary="the cell as a recurrent network: the paper's ablation without structure",
+            "encoders.fixed:LeftToRight",
+            "the cell as a recurrent network: the paper's ablation without structure",
         ),
-        Component(
-            "balanced",
-            "crvnn_parts.encoders.fixed:Balanced",
-            summary="the cell along balanced trees: an ablation of the paper",
+        _part(
+            "balanced", "encoders.fixed:Balanced", "the cell along balanced trees: an ablation of the paper"
         ),
-        Component(
+        _part(
             "beam-tree",
-            f"{trees}.beam_tree:BeamTree",
-            summary="beam search over merges, scored by their parents: BT-Cell (2023)",
+            "encoders.trees.beams:BeamTree",
+            "beam search over merges, scored by their parents: BT-Cell (2023)",
         ),
-        Component(
+        _part(
             "efficient-beam-tree",
-            f"{trees}.efficient_beam_tree:EfficientBeamTree",
-            summary="beam search over merges, scored by parts of the children: EBT-GRC (2023)",
+            "encoders.trees.beams:EfficientBeamTree",
+            "beam search over merges, scored by parts of the children: EBT-GRC (2023)",
         ),
-        Component(
+        _part(
             "cyk",
-            f"{trees}.cyk:CYK",
-            summary="a chart of all spans, each a mean over its splits (Maillard et al., 2019)",
+            "encoders.trees.cyk:CYK",
+            "a chart of all spans, each a mean over its splits (Maillard et al., 2019)",
         ),
-        Component(
+        _part(
             "rl-spinn",
-            "crvnn_parts.encoders.reinforced.rl_spinn:RLSPINN",
-            summary="shift and reduce, learnt by REINFORCE (Yogatama et al., 2017)",
+            "encoders.reinforced.rl_spinn:RLSPINN",
+            "shift and reduce, learnt by REINFORCE (Yogatama et al., 2017)",
         ),
-        Component(
+        _part(
             "cooperative",
-            "crvnn_parts.encoders.reinforced.cooperative:Cooperative",
-            summary="a parser learns by reinforcement, the cell by cross-entropy (Havrylov et al., 2019)",
+            "encoders.reinforced.cooperative:Cooperative",
+            "a parser learns by reinforcement, the cell by cross-entropy (Havrylov et al., 2019)",
         ),
-        Component(
+        _part(
             "gold-tree",
-            f"{trees}.gold_tree:GoldTree",
-            summary="the cell along the task's gold trees: Tree-LSTM (Tai et al., 2015), Tree-RNN, Tree-Cell",
+            "encoders.trees.gold_tree:GoldTree",
+            "the cell along the task's gold trees: Tree-LSTM (Tai et al., 2015), Tree-RNN, Tree-Cell",
         ),
-        Component(
+        _part(
             "gumbel-tree",
-            f"{trees}.gumbel_tree:GumbelTree",
-            summary="the best pair first, by straight-through Gumbel-softmax (Choi et al., 2018)",
+            "encoders.trees.gumbel_tree:GumbelTree",
+            "the best pair first, by straight-through Gumbel-softmax (Choi et al., 2018)",
         ),
-        Component(
+        _part(
             "ordered-memory",
-            "crvnn_parts.encoders.ordered_memory:OrderedMemory",
-            summary="a soft stack rebuilt at every token (Shen et al., 2019), to compare with",
+            "encoders.ordered_memory:OrderedMemory",
+            "a soft stack rebuilt at every token (Shen et al., 2019), to compare with",
         ),
-        Component(
-            "lstm",
-            "crvnn_parts.encoders.sequences.lstm:LSTMEncoder",
-            summary="torch's LSTM, to compare with",
-        ),
-        Component(
+        _part("lstm", "encoders.sequences.lstm:LSTMEncoder", "torch's LSTM, to compare with"),
+        _part(
             "transformer",
-            "crvnn_parts.encoders.sequences.transformer:TransformerEncoder",
-            summary="torch's Transformer encoder, to compare with",
-            example={"heads": 2},  # the contract's width is no multiple of 4
-        ),
-        Component(
+            "encoders.sequences.transformer:TransformerEncoder",
+            "torch's Transformer encoder, to compare with",
+            example={"heads": 2},
+        ),  # the contract's width is no multiple of 4
+        _part(
             "universal-transformer",
-            "crvnn_parts.encoders.sequences.universal_transformer:UniversalTransformer",
-            summary="one Transformer layer, each token for as many steps as it needs (Dehghani et al., 2019)",
+            "encoders.sequences.universal_transformer:UniversalTransformer",
+            "one Transformer layer, each token for as many steps as it needs (Dehghani et al., 2019)",
             example={"heads": 2},
         ),
-        Component(
+        _part(
             "ndr",
-            "crvnn_parts.encoders.sequences.ndr:NDR",
-            summary="the Neural Data Router: geometric attention and a copy gate (Csordás et al., 2022)",
+            "encoders.sequences.ndr:NDR",
+            "the Neural Data Router: geometric attention and a copy gate (Csordás et al., 2022)",
             example={"heads": 2},
         ),
-        Component(
+        _part(
             "on-lstm",
-            "crvnn_parts.encoders.sequences.on_lstm:ONLSTM",
-            summary="an LSTM with ordered neurons, whose gates give a tree (Shen et al., 2019)",
+            "encoders.sequences.on_lstm:ONLSTM",
+            "an LSTM with ordered neurons, whose gates give a tree (Shen et al., 2019)",
             example={"chunk": 2},
         ),
-        Component(
+        _part(
             "recursion-in-recursion",
-            "crvnn_parts.encoders.recursion_in_recursion:RecursionInRecursion",
-            summary="another encoder over chunks, level by level (Ray Chowdhury and Caragea, 2023)",
+            "encoders.recursion_in_recursion:RecursionInRecursion",
+            "another encoder over chunks, level by level (Ray Chowdhury and Caragea, 2023)",
             example={"chunk": 3},
         ),
     ]
@@ -176,15 +164,12 @@ def crvnn_encoders() -> Iterable[Component]:
 
 @hookimpl
 def crvnn_embeddings() -> Iterable[Component]:
-    here = "crvnn_parts.embeddings"
     return [
-        Component(
-            "random", f"{here}:Random", summary="vectors that begin at random and are trained", default=True
-        ),
-        Component(
+        _part("random", "embeddings:Random", "vectors that begin at random and are trained", default=True),
+        _part(
             "glove",
-            f"{here}:GloVe",
-            summary="pretrained vectors from a text file",
+            "embeddings:GloVe",
+            "pretrained vectors from a text file",
             example={"path": "vectors.txt"},
         ),
     ]
@@ -192,36 +177,29 @@ def crvnn_embeddings() -> Iterable[Component]:
 
 @hookimpl
 def crvnn_objectives() -> Iterable[Component]:
-    here = "crvnn_parts.objectives"
     return [
-        Component("labels", f"{here}:Labels", summary="cross-entropy of the labels", default=True),
-        Component(
-            "self-training", f"{here}:SelfTraining", summary="no gold trees: the best of several sampled ones"
-        ),
-        Component(
-            "gold-trees", f"{here}:GoldTrees", summary="labels, and decisions supervised on gold trees"
-        ),
+        _part("labels", "objectives:Labels", "cross-entropy of the labels", default=True),
+        _part("self-training", "objectives:SelfTraining", "no gold trees: the best of several sampled ones"),
+        _part("gold-trees", "objectives:GoldTrees", "labels, and decisions supervised on gold trees"),
     ]
 
 
 @hookimpl
 def crvnn_optimizers() -> Iterable[Component]:
-    here = "crvnn_parts.optimizers"
     return [
-        Component("ranger", f"{here}:ranger", summary="RAdam and Lookahead, as in the paper", default=True),
-        Component("radam", f"{here}:radam", summary="rectified Adam with decoupled weight decay"),
-        Component("adamw", f"{here}:adamw", summary="Adam with decoupled weight decay"),
+        _part("ranger", "optimizers:ranger", "RAdam and Lookahead, as in the paper", default=True),
+        _part("radam", "optimizers:radam", "rectified Adam with decoupled weight decay"),
+        _part("adamw", "optimizers:adamw", "Adam with decoupled weight decay"),
     ]
 
 
 @hookimpl
 def crvnn_observers() -> Iterable[Component]:
-    here = "crvnn_parts.observers"
     return [
-        Component(
+        _part(
             "progress",
-            f"{here}.progress:Progress",
-            summary="a progress bar, or plain lines in a pipe",
+            "observers.progress:Progress",
+            "a progress bar, or plain lines in a pipe",
             default=True,
         ),
         Component(
@@ -230,20 +208,20 @@ def crvnn_observers() -> Iterable[Component]:
             summary="one JSON object a step, in a file",
             example={"path": "metrics.jsonl"},
         ),
-        Component(
+        _part(
             "tensorboard",
-            f"{here}.tensorboard:TensorBoard",
-            summary="curves for TensorBoard (needs the extra 'track')",
+            "observers.tensorboard:TensorBoard",
+            "curves for TensorBoard (needs the extra 'track')",
         ),
-        Component(
+        _part(
             "wandb",
-            f"{here}.wandb:WandB",
-            summary="metrics, spec and results in Weights & Biases (needs the extra 'wandb')",
+            "observers.wandb:WandB",
+            "metrics, spec and results in Weights & Biases (needs the extra 'wandb')",
         ),
-        Component(
+        _part(
             "mlflow",
-            f"{here}.mlflow:MLflow",
-            summary="metrics, spec and results in MLflow (needs the extra 'mlflow')",
+            "observers.mlflow:MLflow",
+            "metrics, spec and results in MLflow (needs the extra 'mlflow')",
         ),
     ]
 

@@ -7,7 +7,7 @@ Equal hashes are taken for equal spans without comparing their tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -31,7 +31,13 @@ class WholeSequences:
                 by_length.setdefault(len(sequence), []).append(sequence)
         #: The hashes of all sequences of each length, from short to long.
         self._hashes = {
-            length: torch.cat([*_whole(found, vocabulary)]) for length, found in sorted(by_length.items())
+            length: torch.cat(
+                [
+                    _sums(vocabulary.encode(found[begin : begin + _ROWS]).ids)[:, -1]
+                    for begin in range(0, len(found), _ROWS)
+                ]
+            )
+            for length, found in sorted(by_length.items())
         }
         self._device = torch.device("cpu")  # where the hashes are
 
@@ -57,12 +63,6 @@ class WholeSequences:
         return change.cumsum(1)[:, :n]
 
 
-def _whole(sequences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Iterator[Tensor]:
-    """The hashes of sequences of one length."""
-    for begin in range(0, len(sequences), _ROWS):
-        yield _sums(vocabulary.encode(sequences[begin : begin + _ROWS]).ids)[:, -1]
-
-
 def _sums(ids: Tensor) -> Tensor:
     """F_0, ..., F_n of each sequence [B, n + 1]."""
     values = (ids + 1) * 0x2545F4914F6CDD1D  # far apart from one another, modulo 2^64
@@ -74,11 +74,6 @@ def _sums(ids: Tensor) -> Tensor:
 
 def _powers(base: int, count: int, device: torch.device) -> Tensor:
     """base^0, ..., base^(count - 1) modulo 2^64."""
-    factors = torch.full((count,), _signed(base), dtype=torch.long, device=device)
+    factors = torch.full((count,), base if base < 2**63 else base - 2**64, dtype=torch.long, device=device)
     factors[:1] = 1
     return factors.cumprod(0)
-
-
-def _signed(number: int) -> int:
-    """An integer below 2^64 as torch has it: from 2^63 on, less 2^64."""
-    return number - 2**64 if number >= 2**63 else number

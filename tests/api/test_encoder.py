@@ -11,7 +11,7 @@ from crvnn_core import Component, Recursion
 from crvnn_core.inference.trained import load
 from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
-from crvnn_parts.cells.gru import GRUCell
+from crvnn_parts.cells.recurrent import GRUCell
 
 INPUTS = torch.randn(2, 7, 16, generator=torch.Generator().manual_seed(1))
 MASK = torch.arange(7) < torch.tensor([[7], [4]])

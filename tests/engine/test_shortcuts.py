@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import crvnn_core.engine.shortcuts
 import engines
 from crvnn_core.engine.shortcuts import may_skip
-from crvnn_core.engine.state import State, kept_within
+from crvnn_core.engine.state import kept_within
 from crvnn_core.testing.parts import PlainDecision
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.cells.recurrent import LSTMCell
 from crvnn_parts.decisions.sigmoids import Modulated, StraightThrough, Stretched
 from crvnn_parts.decisions.sparsemax import Sparsemax
 from crvnn_parts.haltings import Threshold
@@ -253,24 +253,10 @@ def test_the_last_step_makes_what_is_wanted_and_changes_nothing(decision, length
 
 
 def state_of(exists):
-    n = exists.shape[1]
-    eligible = torch.ones_like(exists, dtype=torch.bool)
-    eligible[:, -1] = False
-    place = torch.arange(n).expand_as(exists)
-    everything = torch.ones_like(eligible)
-    return State(
-        nodes=place.double().unsqueeze(-1),
-        exists=exists,
-        left_c=torch.zeros_like(exists),
-        lost=torch.zeros_like(exists),
-        present=everything,
-        tokens=everything,
-        eligible=eligible,
-        place=place,
-        batch_index=torch.arange(len(exists)),
-        edge=0,
-        lengths=(n,) * len(exists),
-    )
+    inputs = torch.zeros(*exists.shape, 1, dtype=exists.dtype)
+    state = engines.engine(1).double().begin(inputs, torch.ones_like(exists, dtype=torch.bool))
+    state.exists, state.lost = exists, torch.zeros_like(exists)
+    return state
 
 
 @given(

@@ -23,6 +23,8 @@ from crvnn_parts.retrievers.interval import Adhoc
 from crvnn_parts.scorers import WindowScorer
 from twins import PLAIN, batch, encoder_of, everything, flags, needs_kernels, numbers
 
+pytestmark = needs_kernels
+
 
 class Interceptor(TorchDispatchMode):
     """A dispatch mode that changes nothing."""
@@ -35,12 +37,10 @@ class Subclass(Tensor):
     """A third party's tensor subclass."""
 
 
-@needs_kernels
 def test_plain_float32_tensors_and_parameters_go_to_kernels():
     assert serves(PLAIN, torch.nn.Parameter(PLAIN), PLAIN.t(), PLAIN.bool(), PLAIN.long(), 3, None)
 
 
-@needs_kernels
 @pytest.mark.parametrize(
     "other",
     [
@@ -59,7 +59,6 @@ def test_other_tensors_go_to_torch(other):
     assert not serves(PLAIN, other)
 
 
-@needs_kernels
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.func.jvp compiles something with torch.jit
 def test_whatever_intercepts_or_transforms_torch_sees_the_body(monkeypatch):
     with without():
@@ -90,16 +89,8 @@ def test_whatever_intercepts_or_transforms_torch_sees_the_body(monkeypatch):
     assert serves(PLAIN)
 
 
-@needs_kernels
-def test_without_ends_with_its_block_even_after_an_exception():
-    with pytest.raises(ZeroDivisionError), without():
-        1 / 0  # noqa: B018
-    assert serves(PLAIN)
-
-
-@needs_kernels
 def test_without_holds_for_its_own_thread_and_blocks_may_overlap():
-    """The first to enter is the first to leave."""
+    """The first to enter is the first to leave; and a block ends with an exception too."""
     entered, left, seen = threading.Event(), threading.Event(), []
 
     def other():
@@ -116,6 +107,8 @@ def test_without_holds_for_its_own_thread_and_blocks_may_overlap():
     left.set()
     thread.join()
     assert seen == [True, True]
+    with pytest.raises(ZeroDivisionError), without():
+        1 / 0  # noqa: B018
     assert serves(PLAIN)
 
 
@@ -133,7 +126,6 @@ def test_an_environment_variable_switches_off_back_ends_that_are_attached_with_e
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"CRVNN_NATIVE": "0"})
 
 
-@needs_kernels
 def test_under_autocast_or_a_dispatch_mode_a_model_runs_without_kernels(catalog):
     encoder, (inputs, mask) = encoder_of(catalog, "paper"), batch()
     results = []
@@ -148,7 +140,6 @@ def test_under_autocast_or_a_dispatch_mode_a_model_runs_without_kernels(catalog)
     assert torch.equal(*results)
 
 
-@needs_kernels
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the same for make_dual
 def test_forward_mode_derivatives_are_computed_or_refused_but_never_dropped():
     cell, near = GatedCell(3).requires_grad_(False), everything(4)
@@ -185,7 +176,6 @@ def _kernels_in_use():
     )
 
 
-@needs_kernels
 @pytest.mark.parametrize(
     "name",
     ["neighbour", "window", "modulated", "transition", "window scores", "gated", "blend", "rows", "compact"],

@@ -22,32 +22,17 @@ def fresh():
     return Operation(double.body)
 
 
-def test_without_a_back_end_the_body_runs(fresh):
+def test_the_first_back_end_that_serves_runs_else_the_body(fresh):
     assert fresh(3) == 6
     assert fresh.__doc__ == "Twice the values."
 
-
-def test_the_first_back_end_that_serves_runs(fresh):
-    fresh.attach(lambda values: NotImplemented)
-    fresh.attach(lambda values: "second")
-    fresh.attach(lambda values: "third")
-    assert fresh(3) == "second"
-    assert fresh.body(3) == 6
-
-
-def test_the_body_runs_where_no_back_end_serves(fresh):
-    fresh.attach(lambda values: "large" if values > 10 else NotImplemented)
-    assert fresh(3) == 6
-    assert fresh(11) == "large"
-
-
-def test_attaching_is_a_decorator_too(fresh):
     @fresh.attach
-    def backend(values):
-        return -values
+    def negative(values):
+        return -values if values > 10 else NotImplemented
 
-    assert fresh(3) == -3
-    assert backend(3) == -3
+    fresh.attach(lambda values: "second" if values > 5 else NotImplemented)
+    assert [fresh(3), fresh(7), fresh(11)] == [6, "second", -11]
+    assert (negative(11), fresh.body(11)) == (-11, 22)
 
 
 class Operators:
@@ -94,12 +79,6 @@ def test_an_adapter_of_a_library_serves_an_operation(library, fresh):
     assert len(seen) == 1
 
 
-def test_a_library_that_is_not_built_leaves_the_body(library, fresh, monkeypatch):
-    monkeypatch.setattr(library, "_load", lambda: None)
-    fresh.attach(library.backend(Operators.double))
-    assert torch.equal(fresh(torch.ones(2)), torch.full((2,), 2.0))
-
-
 def test_a_library_is_looked_for_once(library, monkeypatch):
     calls = []
     monkeypatch.setattr(library, "_load", lambda: calls.append(1))
@@ -111,12 +90,9 @@ def test_a_library_is_looked_for_once(library, monkeypatch):
     assert calls == [1, 1]
 
 
-def test_a_library_that_serves_no_operation_is_not_loaded(library):
+def test_every_attached_library_knows_that_weights_are_fixed_and_is_told_the_end(library):
     with fixed_weights():
         assert library.operators.entered == 0
-
-
-def test_every_library_knows_that_weights_are_fixed_and_is_told_the_end(library):
     library.backend(Operators.double)
     with fixed_weights():
         assert library.operators.entered == 1

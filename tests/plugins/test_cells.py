@@ -5,9 +5,7 @@ import torch
 from torch import nn
 
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.cells.gru import GRUCell
-from crvnn_parts.cells.lstm import LSTMCell
-from crvnn_parts.cells.rnn import RNNCell
+from crvnn_parts.cells.recurrent import GRUCell, LSTMCell, RNNCell
 
 LEFT, RIGHT = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
 

@@ -16,7 +16,7 @@ from crvnn_parts.encoders.sequences.ndr import NDR
 from crvnn_parts.encoders.sequences.on_lstm import ONLSTM
 from crvnn_parts.encoders.sequences.transformer import TransformerEncoder
 from crvnn_parts.encoders.sequences.universal_transformer import UniversalTransformer
-from crvnn_parts.encoders.trees.efficient_beam_tree import EfficientBeamTree
+from crvnn_parts.encoders.trees.beams import EfficientBeamTree
 
 WIDTH = 12
 

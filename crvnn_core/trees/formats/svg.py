@@ -69,7 +69,7 @@ class _Layout:
     baseline: float
 
 
-def svg(tree: Tree, *, unknown: Collection[int] = frozenset()) -> str:
+def write(tree: Tree, unknown: Collection[int] = ()) -> str:
     """A whole ``<svg>``, with a title, a description and its own colours for light and dark.
 
     :param unknown: positions of tokens that the model does not know; they are drawn dashed.
@@ -93,11 +93,6 @@ def svg(tree: Tree, *, unknown: Collection[int] = frozenset()) -> str:
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
-
-
-def write(tree: Tree, unknown: Collection[int] = ()) -> str:
-    """The same, for ``Tree.to``."""
-    return svg(tree, unknown=unknown)
 
 
 def _layout(tree: Tree) -> _Layout:

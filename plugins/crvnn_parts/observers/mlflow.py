@@ -9,7 +9,7 @@ from typing import Any
 
 from crvnn_core import CrvnnError, Observer
 from crvnn_core.runs.directory import flatten
-from crvnn_parts.observers.tracking import RunId, missing_package, prefixed, result_metrics, run_name
+from crvnn_parts.observers.tracking import RunId, imported, prefixed, result_metrics, run_name
 
 _BATCH = 100  # parameters in a request, and metrics of several steps
 _LONGEST = 500  # characters of a parameter
@@ -116,10 +116,4 @@ def _in_batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def _mlflow() -> Any:
-    try:
-        import mlflow
-        import mlflow.entities
-        import mlflow.exceptions
-    except ImportError as error:
-        raise missing_package("mlflow", "mlflow", error) from error
-    return mlflow
+    return imported("mlflow", "mlflow", "mlflow", "mlflow.entities", "mlflow.exceptions")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crvnn_core import CrvnnError, FilePath, Observer
-from crvnn_parts.observers.tracking import missing_package
+from crvnn_parts.observers.tracking import imported
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -27,9 +27,10 @@ class TensorBoard(Observer):
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
         self._step = facts.get("step", 0)
         where = Path(self.directory or Path(facts.get("directory") or ".", "tensorboard"))
+        package = imported("tensorboard", "track", "torch.utils.tensorboard")  # which takes a second
         try:
             # Events after the checkpoint that a killed run resumes from are discarded.
-            self._writer = _writer_class()(str(where), purge_step=self._step + 1)
+            self._writer = package.SummaryWriter(str(where), purge_step=self._step + 1)
         except OSError as error:
             raise CrvnnError(f"{where} cannot be written: {error}") from error
 
@@ -53,12 +54,3 @@ class TensorBoard(Observer):
         if self._writer is not None:
             for name, value in metrics.items():
                 self._writer.add_scalar(f"{kind}/{name}", value, step)
-
-
-def _writer_class() -> type[SummaryWriter]:
-    """Import ``SummaryWriter`` when training begins: it takes a second, and a trained model does not need it."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise missing_package("tensorboard", "track", error) from error
-    return SummaryWriter

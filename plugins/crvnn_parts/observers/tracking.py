@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,12 @@ def prefixed(kind: str, metrics: Mapping[str, float]) -> dict[str, float]:
     return {f"{kind}/{name}": value for name, value in metrics.items()}
 
 
-def missing_package(observer: str, extra: str, error: ImportError) -> CrvnnError:
-    """The message of an observer whose package is not installed."""
-    return CrvnnError(
-        f"the observer '{observer}' needs a package that is not installed ({error}): pip install 'crvnn[{extra}]'"
-    )
+def imported(observer: str, extra: str, *names: str) -> Any:
+    """The first of these modules, imported with the others when training begins; an error says what to install."""
+    try:
+        package, *_ = (importlib.import_module(name) for name in names)
+    except ImportError as error:
+        raise CrvnnError(
+            f"the observer '{observer}' needs a package that is not installed ({error}): pip install 'crvnn[{extra}]'"
+        ) from error
+    return package

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from crvnn_core import CrvnnError, Observer
 from crvnn_core.annotations import check_ranges
-from crvnn_parts.observers.tracking import RunId, missing_package, prefixed, result_metrics, run_name
+from crvnn_parts.observers.tracking import RunId, imported, prefixed, result_metrics, run_name
 
 
 class WandB(Observer):
@@ -41,7 +41,7 @@ class WandB(Observer):
         self._step = 0
 
     def started(self, steps: int, facts: Mapping[str, Any]) -> None:
-        wandb = _wandb()
+        wandb = imported("wandb", "wandb", "wandb")
         self._step = facts.get("step", 0)
         directory = facts.get("directory")
         known = RunId(directory, "wandb")
@@ -88,11 +88,3 @@ class WandB(Observer):
         self._step = step
         if self._run is not None and step >= self._run.step:  # not again what a killed run has logged
             self._run.log(dict(values), step=step)
-
-
-def _wandb() -> Any:
-    try:
-        import wandb
-    except ImportError as error:
-        raise missing_package("wandb", "wandb", error) from error
-    return wandb

@@ -11,7 +11,6 @@ from crvnn_core.display.charts import Matrix
 from crvnn_core.inference.inspection import InspectedSequence, Inspection, agreement
 from crvnn_core.runs.comparison import percent
 from crvnn_core.trees.extraction import describe_conflicts
-from crvnn_core.trees.formats.svg import svg
 from crvnn_core.trees.scoring import Sentence, nontrivial_spans
 from crvnn_report.report import Input, Report
 
@@ -57,7 +56,9 @@ def _input(report: Report, each: Input, opened: bool, steps_opened: bool) -> dic
         "texts": (each.text,) if isinstance(each.text, str) else each.text,
         "gold": each.gold,
         # ``svg`` escapes the tokens itself.
-        "gold_trees": [Markup(svg(sentence.gold)) for sentence in each.gold_trees if sentence is not None],
+        "gold_trees": [
+            Markup(sentence.gold.to("svg")) for sentence in each.gold_trees if sentence is not None
+        ],
         "opened": opened,
         "steps_opened": steps_opened,
         "css": "columns" + " long" * (longest > _WIDE) + " very-long" * (longest > 2.5 * _WIDE),
@@ -106,7 +107,7 @@ def _sequence(sequence: InspectedSequence, gold: Sentence | None) -> dict[str, A
     unknown, tree = _unknown(sequence), sequence.tree
     return {
         # ``svg`` escapes the tokens itself.
-        "tree": Markup(svg(tree, unknown=unknown)) if tree is not None else None,
+        "tree": Markup(tree.to("svg", unknown=unknown)) if tree is not None else None,
         "agreement": agreement(tree, gold),
         "conflicts": describe_conflicts(tree),
         "unknown": list(dict.fromkeys(sequence.tokens[place] for place in sorted(unknown))),

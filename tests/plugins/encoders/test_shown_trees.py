@@ -10,9 +10,8 @@ from crvnn_parts.encoders.fixed import Balanced
 from crvnn_parts.encoders.recursion_in_recursion import RecursionInRecursion
 from crvnn_parts.encoders.reinforced.cooperative import Cooperative
 from crvnn_parts.encoders.reinforced.rl_spinn import RLSPINN
-from crvnn_parts.encoders.trees.beam_tree import BeamTree
+from crvnn_parts.encoders.trees.beams import BeamTree, EfficientBeamTree
 from crvnn_parts.encoders.trees.cyk import CYK
-from crvnn_parts.encoders.trees.efficient_beam_tree import EfficientBeamTree
 
 WIDTH = 5
 LENGTHS = [5, 1, 13, 2, 4]

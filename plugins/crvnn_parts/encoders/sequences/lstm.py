@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
@@ -45,25 +47,40 @@ class LSTMEncoder(Encoder):
         vector = last[-1].to(inputs.dtype)
         return Encoding(vector, vector.new_zeros(len(vector)), mask.sum(1))
 
+    def next_states(self, token: Tensor, outputs: Tensor, memories: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Output and memory of each layer after one more token [B, d], from those before it [layers, B, d]."""
+        states = []
+        for layer, weights in enumerate(self.lstm.all_weights):
+            states.append(torch.lstm_cell(token, (outputs[layer], memories[layer]), *weights))
+            token = nn.functional.dropout(states[-1][0], self.lstm.dropout, self.training)
+        return states
+
     def traceable(self, *, hard: bool = False, depth: int | None = None) -> nn.Module:
-        return _TraceableLSTM(self.lstm) if depth is None else super().traceable(depth=depth)
+        if depth is not None:
+            return super().traceable(depth=depth)
+        return TraceableLayers(self, self.next_states, self.lstm.num_layers)
 
 
-class _TraceableLSTM(nn.Module):
-    """The layers position by position, in a loop that torch can trace: it would unroll ``nn.LSTM`` to one length."""
+class TraceableLayers(nn.Module):
+    """Recurrent layers position by position, in a loop that torch can trace: it would unroll ``nn.LSTM`` to one length.
 
-    def __init__(self, lstm: nn.LSTM) -> None:
+    :param next_states: from a token, and outputs and memories before it, to both of each layer.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        next_states: Callable[[Tensor, Tensor, Tensor], list[tuple[Tensor, Tensor]]],
+        layers: int,
+    ) -> None:
         super().__init__()
-        self.lstm = lstm
+        self.encoder, self.next_states, self.layers = encoder, next_states, layers
 
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        lstm, tokens = self.lstm, inputs.masked_fill(~mask.unsqueeze(-1), 0).transpose(0, 1)  # [n, B, d]
+        tokens = inputs.masked_fill(~mask.unsqueeze(-1), 0).transpose(0, 1)  # [n, B, d]
 
         def step(position: Tensor, outputs: Tensor, memories: Tensor) -> tuple[Tensor, ...]:
-            given, states = tokens.index_select(0, position)[0], []
-            for layer, weights in enumerate(lstm.all_weights):
-                states.append(torch.lstm_cell(given, (outputs[layer], memories[layer]), *weights))
-                given = nn.functional.dropout(states[-1][0], lstm.dropout, self.training)
+            states = self.next_states(tokens.index_select(0, position)[0], outputs, memories)
             there = mask.index_select(1, position)
             new_outputs, new_memories = (torch.stack(each) for each in zip(*states, strict=True))
             return (
@@ -73,7 +90,7 @@ class _TraceableLSTM(nn.Module):
             )
 
         position = torch.zeros(1, dtype=torch.long, device=inputs.device)
-        zeros = inputs.new_zeros(lstm.num_layers, inputs.shape[0], lstm.hidden_size)
+        zeros = inputs.new_zeros(self.layers, inputs.shape[0], self.encoder.width)
         begin = (position, zeros, zeros.clone())
         _, outputs, _ = while_loop(lambda at, *_: (at < tokens.shape[0]).all(), step, begin)
         return outputs[-1]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from crvnn_core import Encoder, Encoding, checked_lengths
 from crvnn_core.annotations import Count, Probability, check_ranges
-from crvnn_core.engine.traceable import while_loop
-from crvnn_parts.encoders.sequences.lstm import packed
+from crvnn_parts.encoders.sequences.lstm import TraceableLayers, packed
 
 
 class ONLSTM(Encoder):
@@ -68,8 +67,19 @@ class ONLSTM(Encoder):
         joins = _joins(PackedSequence(chosen, *pack[1:]), lengths) if trace else None
         return Encoding(vector, vector.new_zeros(len(vector)), mask.sum(1), joins=joins)
 
+    def next_states(self, token: Tensor, outputs: Tensor, memories: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Output and memory of each layer after one more token [B, d], from those before it [layers, B, d]."""
+        states, layers = [], cast(Iterable[_Layer], self.layers)
+        for layer, output, memory in zip(layers, outputs, memories, strict=True):
+            h, c, _ = layer.step(layer.project(token), output, memory)
+            states.append((h, c))
+            token = self.dropout(h)
+        return states
+
     def traceable(self, *, hard: bool = False, depth: int | None = None) -> nn.Module:
-        return _Traceable(self) if depth is None else super().traceable(depth=depth)
+        if depth is not None:
+            return super().traceable(depth=depth)
+        return TraceableLayers(self, self.next_states, len(self.layers))
 
 
 class _Layer(nn.Module):
@@ -110,47 +120,13 @@ class _Layer(nn.Module):
         return output.flatten(-2), memory.flatten(-2), 1 - forget.mean(-1)
 
 
-class _Traceable(nn.Module):
-    """The layers position by position, in a loop that torch can trace."""
-
-    def __init__(self, encoder: ONLSTM) -> None:
-        super().__init__()
-        self.encoder = encoder
-
-    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        layers: list[Any] = list(self.encoder.layers)
-        tokens = inputs.masked_fill(~mask.unsqueeze(-1), 0).transpose(0, 1)  # [n, B, d]
-
-        def step(position: Tensor, outputs: Tensor, memories: Tensor) -> tuple[Tensor, ...]:
-            given, states = tokens.index_select(0, position)[0], []
-            for number, layer in enumerate(layers):
-                h, c, _ = layer.step(layer.project(given), outputs[number], memories[number])
-                states.append((h, c))
-                given = self.encoder.dropout(h)
-            there = mask.index_select(1, position)
-            new_outputs, new_memories = (torch.stack(each) for each in zip(*states, strict=True))
-            return (
-                position + 1,
-                torch.where(there, new_outputs, outputs),
-                torch.where(there, new_memories, memories),
-            )
-
-        position = torch.zeros(1, dtype=torch.long, device=inputs.device)
-        zeros = inputs.new_zeros(len(layers), inputs.shape[0], self.encoder.width)
-        _, outputs, _ = while_loop(
-            lambda at, *_: (at < tokens.shape[0]).all(), step, (position, zeros, zeros.clone())
-        )
-        return outputs[-1]
-
-
 def _joins(distances: PackedSequence, lengths: Sequence[int]) -> list[list[int]]:
     """For each sequence its positions in the order of joining: the nearest tokens first.
 
     That is the tree of splitting top-down at the greatest distance, since the last to join is the root's split.
     """
     rows = pad_packed_sequence(distances, batch_first=True)[0].tolist()
-    return [_nearest_first(row[1:length]) for row, length in zip(rows, lengths, strict=True)]
-
-
-def _nearest_first(distances: Sequence[float]) -> list[int]:
-    return sorted(range(len(distances)), key=lambda place: (distances[place], -place))
+    return [
+        sorted(range(length - 1), key=lambda place: (row[place + 1], -place))
+        for row, length in zip(rows, lengths, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""Beam search over merges of neighbours, which the encoders ``beam-tree`` and ``efficient-beam-tree`` share.
+"""Beam search over merges of neighbours: the encoders ``beam-tree`` and ``efficient-beam-tree``.
 
 Shapes: B sequences, K beams, S nodes left in a beam, s numbers in a node. In every step one pair of neighbours merges
 in each beam. Pairs keep their scores, and only the two pairs of the new node are scored: for n tokens O(K n) scores and
@@ -14,10 +14,11 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import embedding, log_softmax
 
 from crvnn_core import Cell, Encoder, Encoding, checked_lengths
+from crvnn_core.annotations import Count, CountOrZero, check_ranges
 from crvnn_core.precision import at_least_float32
 
 
@@ -178,6 +179,63 @@ class BeamEncoder(Encoder):
         if hard:
             weights = torch.nn.functional.one_hot(weights.argmax(1), weights.shape[1]).to(roots.dtype)
         return (weights.unsqueeze(2) * roots).sum(1)
+
+
+class BeamTree(BeamEncoder):
+    """BT-Cell: beam search over merges, scored by their parents (Ray Chowdhury and Caragea, 2023).
+
+    The paper is "Beam Tree Recursive Cells". In every step, the parents of all pairs of neighbours are scored by a
+    linear map. The log-softmax of the scores accumulates along each beam, and the most likely beams are kept. The
+    vector is the mean of their roots, weighted by the softmax of the accumulated scores: only these weights give
+    scores a gradient. Hard inference takes the root of the most likely beam, whose tree is what a trace shows.
+
+    A beam is a sequence of merges, so a tree that can be built in several orders may be in several beams, as in the
+    paper. With a beam of (n - 1)! the vector of n tokens is the expectation over all trees. A pair that stays in a beam
+    is composed once: n tokens take about 2 n compositions a beam.
+
+    :param beam: beams that are kept. With 1 the search is greedy, and the scores have no gradient.
+    """
+
+    @check_ranges
+    def __init__(self, width: int, cell: Cell, beam: Count = 5) -> None:
+        super().__init__(width, cell, beam)
+        self.scorer = nn.Linear(width, 1, bias=False)  # a bias would cancel in the softmax
+
+    def score(self, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor | None]:
+        parents = self.cell(left, right)
+        return self.scorer(self.cell.readout(parents)).squeeze(-1), parents
+
+
+class EfficientBeamTree(BeamEncoder):
+    """EBT-GRC: beam search over merges, scored by part of the children (Ray Chowdhury and Caragea, 2023).
+
+    The paper is "Efficient Beam Tree Recursion". Like ``beam-tree``, but a pair is scored by a small network from the
+    first ``score_width`` numbers of both children, so that only pairs that merge are composed: n - 1 compositions a
+    beam. In training, merges are selected with Gumbel noise on their scores; the log-probabilities that accumulate
+    have none. The cell ``gated`` is the paper's GRC.
+
+    :param beam: beams that are kept. With 1 the search is greedy, and the scores have no gradient.
+    :param score_width: the numbers of each child that a pair is scored from, and the hidden units of the network; 0 for
+        half of the width. The paper has 64 of 128.
+    """
+
+    noisy_selection = True
+
+    @check_ranges
+    def __init__(self, width: int, cell: Cell, beam: Count = 5, score_width: CountOrZero = 0) -> None:
+        if score_width > width:
+            raise ValueError(f"score_width must be at most the width, which is {width}; got {score_width}")
+        super().__init__(width, cell, beam)
+        self.score_width = score_width or (width + 1) // 2
+        self.scorer = nn.Sequential(
+            nn.Linear(2 * self.score_width, self.score_width),
+            nn.GELU(),
+            nn.Linear(self.score_width, 1, bias=False),  # a bias would cancel in the softmax
+        )
+
+    def score(self, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor | None]:
+        children = [self.cell.readout(each)[..., : self.score_width] for each in (left, right)]
+        return self.scorer(torch.cat(children, -1)).squeeze(-1), None
 
 
 def _picked(values: Tensor, beam: Tensor, place: Tensor, fresh: Tensor | None = None) -> Tensor:

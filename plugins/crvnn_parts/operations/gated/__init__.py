@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from crvnn_core.kernels import Operation, plain
+from crvnn_core.kernels import Operation, serves
 from crvnn_parts.layers import ACTIVATIONS, Activation, activation
 from crvnn_parts.operations.library import PARTS
 
@@ -69,6 +69,6 @@ def _compiled(
     kind: Activation,
     dropout_mask: Tensor | None,
 ) -> Any:
-    if not plain(weights[0]):
+    if not serves(weights[0]):
         return NotImplemented
     return ops.gated(left, right, *weights, eps, ACTIVATIONS.index(kind), dropout_mask)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crvnn_core import Neighbourhood
-from crvnn_core.kernels import Operation, plain
+from crvnn_core.kernels import Operation, serves
 from crvnn_parts.layers import ACTIVATIONS, Activation, activation
 from crvnn_parts.operations.intervals import CompiledIntervals
 from crvnn_parts.operations.library import PARTS
@@ -55,7 +55,7 @@ def _compiled(
     features: tuple[Tensor | None, Tensor | None],
     kind: Activation,
 ) -> Any:
-    if not plain(layers[0]):
+    if not serves(layers[0]):
         return NotImplemented
     weights = (*layers, *features, ACTIVATIONS.index(kind))
     if isinstance(near, CompiledIntervals) and reach:

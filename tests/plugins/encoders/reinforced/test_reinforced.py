@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.cells.recurrent import LSTMCell
 from crvnn_parts.encoders.reinforced import cooperative, rl_spinn
-from crvnn_parts.encoders.reinforced.cooperative import Cooperative
-from crvnn_parts.encoders.reinforced.merge_parser import compose
+from crvnn_parts.encoders.reinforced.cooperative import Cooperative, compose
 from crvnn_parts.encoders.reinforced.rl_spinn import RLSPINN
 from enumeration import WIDTH, assert_expected_gradients, model_with, outcomes, scripted
 from slow_twins import assert_same, padded

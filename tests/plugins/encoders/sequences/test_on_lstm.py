@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crvnn_core import CrvnnError, SpecError
+from crvnn_core import SpecError
 from crvnn_core.trees import trees_of
 from crvnn_parts.encoders.sequences.on_lstm import ONLSTM
 from sequence_twins import on_lstm_states
@@ -50,8 +50,3 @@ def test_of_equal_distances_the_left_one_splits_first():
 def test_a_spec_whose_chunk_does_not_fit_says_where():
     with pytest.raises(SpecError, match=r"model.encoder.chunk.*chunk must divide the width"):
         variant("model.encoder=on-lstm", "model.encoder.chunk=3")
-
-
-def test_its_depth_cannot_be_fixed():
-    with pytest.raises(CrvnnError, match="no recursion whose depth"):
-        ONLSTM(8, chunk=2).traceable(depth=3)

@@ -5,9 +5,8 @@ import torch
 
 from crvnn_core.testing.parts import PlainCell
 from crvnn_core.trees import trees_of
-from crvnn_parts.cells.lstm import LSTMCell
-from crvnn_parts.encoders.trees.beam_tree import BeamTree
-from crvnn_parts.encoders.trees.efficient_beam_tree import EfficientBeamTree
+from crvnn_parts.cells.recurrent import LSTMCell
+from crvnn_parts.encoders.trees.beams import BeamTree, EfficientBeamTree
 from latent_trees import (
     beam_tree_score,
     efficient_beam_tree_score,

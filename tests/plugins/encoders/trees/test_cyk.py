@@ -6,7 +6,7 @@ import torch
 from crvnn_core import InputError, set_progress
 from crvnn_core.testing.parts import PlainCell
 from crvnn_core.trees import trees_of
-from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.cells.recurrent import LSTMCell
 from crvnn_parts.encoders.trees.cyk import CYK
 from latent_trees import LinearCell, all_trees, slow_chart
 from slow_twins import assert_same, padded

@@ -8,9 +8,7 @@ from crvnn_core.testing.parts import AddingCell, PlainCell
 from crvnn_core.trees import Tree
 from crvnn_core.trees.gold import levels_of
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.cells.gru import GRUCell
-from crvnn_parts.cells.lstm import LSTMCell
-from crvnn_parts.cells.rnn import RNNCell
+from crvnn_parts.cells.recurrent import GRUCell, LSTMCell, RNNCell
 from crvnn_parts.encoders.trees.gold_tree import GoldTree
 from slow_twins import assert_same, padded
 

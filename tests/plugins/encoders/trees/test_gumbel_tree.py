@@ -7,7 +7,7 @@ import torch
 
 from crvnn_core.testing.parts import PlainCell
 from crvnn_parts.cells.gated import GatedCell
-from crvnn_parts.cells.lstm import LSTMCell
+from crvnn_parts.cells.recurrent import LSTMCell
 from crvnn_parts.encoders.trees import gumbel_tree
 from crvnn_parts.encoders.trees.gumbel_tree import GumbelTree
 from slow_twins import assert_same, padded

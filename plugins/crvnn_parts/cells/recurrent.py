@@ -1,4 +1,4 @@
-"""The binary Tree-LSTM."""
+"""Cells made from recurrent networks: the binary Tree-LSTM, a GRU for two children, the Tree-RNN."""
 
 from __future__ import annotations
 
@@ -58,3 +58,49 @@ class LSTMCell(Cell):
         forget_left, forget_right, take, output = torch.sigmoid(gates).chunk(4, -1)
         memory = forget_left * left_c + forget_right * right_c + take * torch.tanh(new)
         return torch.cat([output * torch.tanh(memory), memory], -1)
+
+
+class GRUCell(Cell):
+    """A GRU for two children: a reset gate for each, and a softmax per unit over left, right and candidate.
+
+    :param dropout: on the candidate's input.
+    """
+
+    @check_ranges
+    def __init__(self, width: int, dropout: Probability = 0.0) -> None:
+        super().__init__(width)
+        self.leaf_map = linear(width, width)
+        self.gates = linear(2 * width, 5 * width)
+        self.candidate = linear(2 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        return torch.tanh(self.leaf_map(inputs))
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        children = torch.cat([left, right], -1)
+        reset, choose = self.gates(children).split([2 * self.width, 3 * self.width], -1)
+        new = torch.tanh(self.candidate(self.dropout(torch.sigmoid(reset) * children)))
+        share = torch.softmax(choose.unflatten(-1, (3, self.width)), -2)
+        options = torch.stack([left, right, new.to(left.dtype)], -2)
+        return (share * options).sum(-2)
+
+
+class RNNCell(Cell):
+    """A Tree-RNN: one affine map of both children, and tanh.
+
+    :param dropout: on the children.
+    """
+
+    @check_ranges
+    def __init__(self, width: int, dropout: Probability = 0.0) -> None:
+        super().__init__(width)
+        self.leaf_map = linear(width, width)
+        self.compose = linear(2 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def leaf(self, inputs: Tensor) -> Tensor:
+        return torch.tanh(self.leaf_map(inputs))
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return torch.tanh(self.compose(self.dropout(torch.cat([left, right], -1))))

@@ -35,11 +35,19 @@ def test_a_notebook_has_a_bar_that_ends_full(notebook, capsys):
     with progress.counting(200, "a < b") as done:
         for _ in range(200):
             done(1)
+        done.print("b < c")
     (output,) = notebook
     assert len(output.pages) < 20
     assert '<progress value="200" max="200"' in output.pages[-1]
     assert "a &lt; b: 200 of 200" in output.pages[-1]
+    assert "<div>b &lt; c</div>" in output.pages[-1]
     assert capsys.readouterr() == ("", "")
+
+
+def test_ipython_in_a_terminal_is_no_notebook(notebook, monkeypatch):
+    for shell in (types.SimpleNamespace(), None):
+        monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda shell=shell: shell)
+        assert not progress.in_notebook()
 
 
 def test_the_callers_own_function_is_told_and_the_bar_only_if_it_is_wanted(notebook):

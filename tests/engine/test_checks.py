@@ -10,41 +10,44 @@ from engines import engine, tokens
 pytestmark = pytest.mark.usefixtures("by")
 
 
-def test_a_cell_that_returns_the_wrong_shape_is_named():
-    class TooWide(PlainCell):
-        def forward(self, left, right):
-            return torch.cat([left, right], -1)
-
-    class WrongLeaf(PlainCell):
-        def leaf(self, inputs):
-            return inputs[..., :2]
-
-    with pytest.raises(ContractError, match=r"cell TooWide returned the shape \[2, 8\]; \[2, 4\]"):
-        engine(cell=TooWide(4))(*tokens(3, 4))
-    with pytest.raises(ContractError, match="leaf transform of cell WrongLeaf"):
-        engine(cell=WrongLeaf(4))(*tokens(3, 4))
+class TooWide(PlainCell):
+    def forward(self, left, right):
+        return torch.cat([left, right], -1)
 
 
-def test_other_components_that_return_the_wrong_shape_are_named_too():
-    class FlatScorer(PlainScorer):
-        def forward(self, vectors, near, left_c):
-            return super().forward(vectors, near, left_c).unsqueeze(-1)
+class WrongLeaf(PlainCell):
+    def leaf(self, inputs):
+        return inputs[..., :2]
 
-    class FlatDecision(PlainDecision):
-        def forward(self, scores, near, eligible, exists):
-            return scores[:, :1]
 
-    class FloatHalting(PlainHalting):
-        def forward(self, exists, vectors, step):
-            return exists.sum(1)
+class FlatScorer(PlainScorer):
+    def forward(self, vectors, near, left_c):
+        return super().forward(vectors, near, left_c).unsqueeze(-1)
 
-    for part, message in (
+
+class FlatDecision(PlainDecision):
+    def forward(self, scores, near, eligible, exists):
+        return scores[:, :1]
+
+
+class FloatHalting(PlainHalting):
+    def forward(self, exists, vectors, step):
+        return exists.sum(1)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"cell": TooWide(4)}, r"cell TooWide returned the shape \[2, 8\]; \[2, 4\]"),
+        ({"cell": WrongLeaf(4)}, "leaf transform of cell WrongLeaf"),
         ({"scorer": FlatScorer(4)}, "scorer FlatScorer"),
         ({"decision": FlatDecision()}, "decision FlatDecision"),
         ({"halting": FloatHalting()}, "halting FloatHalting returned torch.float32"),
-    ):
-        with pytest.raises(ContractError, match=message):
-            engine(**part)(*tokens(3, 4))
+    ],
+)
+def test_a_part_that_returns_the_wrong_shape_is_named(part, message):
+    with pytest.raises(ContractError, match=message):
+        engine(**part)(*tokens(3, 4))
 
 
 def test_input_that_cannot_be_encoded_is_refused_by_its_position():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engines
-from crvnn_core import CrvnnError, Recursion
+from crvnn_core import Recursion
 from crvnn_core.engine import traceable
 from crvnn_core.engine.traceable import TraceableHard, TraceableSoft
 from engines import loop_in_python
@@ -99,11 +99,6 @@ def test_an_unrolled_loop_is_a_limit_of_steps(depth, catalog):
         found = recursion(catalog).traceable(depth=depth)(inputs, mask)
         wanted = recursion(catalog, max_steps=depth)(inputs, mask).vector
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
-
-
-def test_hard_inference_has_no_fixed_depth(catalog):
-    with pytest.raises(CrvnnError, match="takes up to n - 1 steps, so its depth cannot be fixed"):
-        recursion(catalog).traceable(hard=True, depth=3)
 
 
 def test_the_weights_are_the_engines_own(catalog):

@@ -7,7 +7,6 @@ import torch
 
 from crvnn_core import InputError, Trained
 from crvnn_core.display.progress import Lines
-from small import Averaging, variant
 
 TEXTS = ["a b", "c d e f", "f", "b b b", "e a c d", "d", "c c a"]
 
@@ -70,14 +69,6 @@ def test_hard_inference_has_other_vectors(letters):
     soft, hard = letters.encode(["a b c d"]), letters.encode(["a b c d"], hard=True)
     assert soft.shape == hard.shape
     assert not torch.equal(soft, hard)
-
-
-def test_hard_inference_is_refused_where_there_is_none():
-    assembly = variant(encoder=Averaging)
-    model = Trained(assembly.spec, assembly.task, assembly.model)
-    for method in (model.encode, model.probabilities):
-        with pytest.raises(Exception, match="offers no hard inference"):
-            method(["a"], hard=True)
 
 
 @pytest.mark.parametrize(

@@ -191,12 +191,6 @@ def test_glove_says_how_many_tokens_have_a_vector(write):
     assert embedding.notes == ["glove.txt: vectors for 1 of 1 tokens (100.0%)"]
 
 
-def test_glove_is_frozen_unless_the_spec_says_otherwise(write):
-    path = str(write(FILE))
-    assert GloVe(path).trainable is False
-    assert GloVe(path, trainable=True).trainable is True
-
-
 def test_if_no_token_has_a_vector_the_error_shows_some(write):
     path = write(FILE, "glove.txt")
     with pytest.raises(

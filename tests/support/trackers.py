@@ -6,6 +6,8 @@ from types import ModuleType, SimpleNamespace
 
 from attrs import Factory, define, frozen
 
+from crvnn_core.runs.directory import flatten
+
 
 @define
 class WandbRun:
@@ -17,6 +19,11 @@ class WandbRun:
     history: dict = Factory(dict)
     summary: dict = Factory(dict)
     ends: list = Factory(list)  # exit codes
+    name = property(lambda self: self.settings["name"])
+    params = property(
+        lambda self: {key: str(value) for key, value in flatten(self.settings["config"]).items()}
+    )
+    results = property(lambda self: self.summary)
 
     def log(self, values, step):
         assert step >= self.step, (
@@ -81,6 +88,7 @@ class MlflowRun:
     metrics: list = Factory(list)
     tags: dict = Factory(dict)
     ends: list = Factory(list)  # statuses
+    results = property(lambda self: {metric.key: metric.value for metric in self.metrics})
     info = property(lambda self: self)
 
     def values(self, key):

@@ -2,12 +2,8 @@
 
 import pytest
 
-from crvnn_core.training.trainer import train
 from crvnn_parts.observers.mlflow import MLflow
-from small import variant
 from trackers import fake_mlflow
-
-OBSERVERS = 'training.observers=["mlflow"]'
 
 
 @pytest.fixture
@@ -15,17 +11,12 @@ def runs(monkeypatch):
     return fake_mlflow(monkeypatch)
 
 
-def test_a_run_has_its_spec_every_step_and_its_results(runs, tmp_path):
-    outcome = train(variant(OBSERVERS, "seed=2"), tmp_path / "lstm")
+def test_a_run_has_its_directory_as_a_tag(runs, tmp_path):
+    directory = str(tmp_path / "lstm")
+    MLflow().started(1, {"directory": directory})
     (run,) = runs.values()
-    assert (run.name, run.experiment, run.ends) == ("lstm", "experiment crvnn", ["FINISHED"])
-    assert run.params.items() >= {"seed": "2", "model.cell": "gated", "model.width": "8"}.items()
-    assert run.steps("train/loss") == [1, 2, 3, 4, 5, 6]
-    assert run.steps("dev/loss") == [3, 6, 6]  # the last are the best weights
-    values = {metric.key: metric.value for metric in run.metrics}
-    assert values["test/accuracy"] == outcome.results["test"].total.accuracy
-    assert values["test/3/loss"] == outcome.results["test"].buckets["3"].loss
-    assert run.tags["crvnn.directory"] == str(tmp_path / "lstm")
+    assert (run.name, run.experiment) == ("lstm", "experiment crvnn")
+    assert run.tags["crvnn.directory"] == directory
 
 
 def test_metrics_are_sent_in_batches_and_none_is_lost(runs):

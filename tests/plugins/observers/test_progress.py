@@ -3,7 +3,6 @@
 import io
 import re
 import sys
-import types
 
 import pytest
 
@@ -233,68 +232,3 @@ def test_a_bar_shows_how_far_an_evaluation_has_come(monkeypatch):
     observer.evaluating("dev", 30, 40)
     observer.finished({})
     assert "evaluating dev: 30 of 40" in screen.text()
-
-
-class Output:
-    """The output of a notebook's cell."""
-
-    pages: list
-
-    def __init__(self, page):
-        self.pages = [page]
-
-    def update(self, page):
-        self.pages.append(page)
-
-
-@pytest.fixture
-def notebook(monkeypatch):
-    """A stand-in for IPython in a notebook; gives the outputs that were displayed."""
-    shown = []
-
-    def display(page, display_id):
-        assert display_id
-        shown.append(Output(page))
-        return shown[-1]
-
-    fake = types.ModuleType("IPython")
-    fake.get_ipython = lambda: types.SimpleNamespace(kernel=object())
-    fake.display = types.ModuleType("IPython.display")
-    fake.display.display, fake.display.HTML = display, str
-    monkeypatch.setitem(sys.modules, "IPython", fake)
-    monkeypatch.setitem(sys.modules, "IPython.display", fake.display)
-    return shown
-
-
-def test_in_a_notebook_progress_draws_one_bar_that_is_updated(notebook, clock, capsys):
-    observer = Progress()
-    observer.started(100, {"parameters": 3})
-    for step in range(1, 101):
-        clock.now += 1
-        observer.stepped(step, METRICS)
-        if step == 50:
-            halfway = notebook[0].pages[-1]
-    observer.noted("a < b")
-    observer.finished({})
-    (output,) = notebook
-    assert capsys.readouterr() == ("", "")
-    assert '<progress value="50" max="100"' in halfway
-    assert "step 50 of 100  loss 1.235" in halfway
-    assert "<div>training: 3 parameters, 100 steps</div><div>a &lt; b</div>" in output.pages[-1]
-    assert '<progress value="100" max="100"' in output.pages[-1]
-
-
-def test_a_notebook_gets_few_updates_of_a_quick_run(notebook, clock):
-    observer = Progress()
-    observer.started(1000, {})
-    for step in range(1, 1001):
-        clock.now += 0.01
-        observer.stepped(step, METRICS)
-    assert len(notebook[0].pages) < 60
-
-
-def test_ipython_in_a_terminal_is_no_notebook(notebook, monkeypatch):
-    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: types.SimpleNamespace())
-    assert not display.in_notebook()
-    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: None)
-    assert not display.in_notebook()

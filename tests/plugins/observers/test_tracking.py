@@ -33,6 +33,18 @@ def observers(tracker):
     return f'training.observers=["{tracker}"]'
 
 
+def test_a_run_has_its_spec_every_step_and_its_results(tracker, monkeypatch, tmp_path):
+    runs = TRACKERS[tracker][0](monkeypatch)
+    outcome = train(variant(observers(tracker), "seed=2"), tmp_path / "lstm")
+    (run,) = runs.values()
+    assert (run.name, run.ends) == ("lstm", TRACKERS[tracker][2][-1:])
+    assert run.params.items() >= {"seed": "2", "model.cell": "gated", "model.width": "8"}.items()
+    assert run.steps("train/loss") == [1, 2, 3, 4, 5, 6]
+    assert set(run.steps("dev/loss")) == {3, 6}
+    assert run.results["test/accuracy"] == outcome.results["test"].total.accuracy
+    assert run.results["test/3/loss"] == outcome.results["test"].buckets["3"].loss
+
+
 def test_a_resumed_run_continues_the_same_run_and_logs_no_step_twice(tracker, monkeypatch, tmp_path):
     fake, _, ends, _ = TRACKERS[tracker]
     runs = fake(monkeypatch)

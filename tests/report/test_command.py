@@ -29,18 +29,15 @@ def test_a_page_that_cannot_be_written_leaves_nothing_behind(letters_run, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_split_that_no_task_has_is_a_mistake(letters_run, tmp_path):
+def test_a_split_or_a_setting_that_no_task_has_is_a_mistake(letters_run, tmp_path):
     out = tmp_path / "report.html"
-    said = run("report", letters_run, "--split", "tset", "--out", out, "--plugin", PLUGIN, code=2).stderr
-    assert "Did you mean 'test'?" in said
-    assert not out.exists()
-
-
-def test_a_setting_that_no_task_has_is_a_mistake(letters_run, tmp_path):
-    out = tmp_path / "report.html"
-    for setting in ("task.longets=3", "model.width=3"):
-        said = run("report", letters_run, "--set", setting, "--out", out, "--plugin", PLUGIN, code=2).stderr
-        assert f"--set {setting}" in said
+    for option, value, said in (
+        ("--split", "tset", "Did you mean 'test'?"),
+        ("--set", "task.longets=3", "--set task.longets=3"),
+        ("--set", "model.width=3", "--set model.width=3"),
+    ):
+        args = ("report", letters_run, option, value, "--out", out, "--plugin", PLUGIN)
+        assert said in run(*args, code=2).stderr
         assert not out.exists()
 
 

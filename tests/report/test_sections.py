@@ -1,5 +1,6 @@
-"""The sections of a report: what differs, curves, groups, depth, confusion."""
+"""The sections of a report: what differs, curves, groups, depth, confusion, and which examples are shown."""
 
+import math
 import re
 import shutil
 from importlib.resources import files
@@ -7,10 +8,12 @@ from importlib.resources import files
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crvnn_core import Example
 from crvnn_core.runs.records import Variant
 from crvnn_report.page import SECTIONS
-from crvnn_report.report import Prediction, VariantModel
+from crvnn_report.report import Prediction, VariantModel, _spread
 from crvnn_report.sections.groups import length_ranges
+from crvnn_report.sections.learning import downsampled, smoothed
 from crvnn_report.sections.predictions import confusion_counts, depth_charts
 from reporting import report
 
@@ -92,3 +95,36 @@ def test_ranges_of_lengths_cover_each_length_once(lengths):
     found = length_ranges(lengths)
     for length in lengths:
         assert sum(low <= length <= high for low, high in found) == 1
+
+
+numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
+
+
+@given(st.lists(numbers, min_size=1, max_size=400), st.integers(1, 50))
+def test_downsampling_keeps_the_order_and_the_range_and_the_mean_of_equal_parts(values, most):
+    points = list(enumerate(values))
+    found = downsampled(points, most)
+    assert len(found) == min(most, len(points))
+    assert [x for x, _ in found] == sorted(x for x, _ in found)
+    assert all(min(values) - 1e-6 <= y <= max(values) + 1e-6 for _, y in found)
+    if len(values) % most == 0:
+        assert math.isclose(sum(y for _, y in found) / len(found), sum(values) / len(values), abs_tol=1e-6)
+
+
+@given(st.lists(numbers, min_size=1, max_size=100))
+def test_smoothing_stays_within_the_values_leaves_a_constant_alone_and_removes_an_oscillation(values):
+    found = smoothed(list(enumerate(values)))
+    assert [x for x, _ in found] == list(range(len(values)))
+    assert all(min(values) - 1e-6 <= y <= max(values) + 1e-6 for _, y in found)
+    assert all(math.isclose(y, 3.0) for _, y in smoothed([(x, 3.0) for x in range(len(values))]))
+    assert all(abs(y - 0.5) < 0.1 for _, y in smoothed([(float(x), float(x % 2)) for x in range(100)]))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(0, 8))
+def test_examples_to_show_are_different_and_of_all_lengths(lengths, most):
+    lengths.sort()
+    examples = [Example((("a",) * length,), 0) for length in lengths]
+    found = _spread(range(len(examples)), examples, most)
+    shown = [lengths[number] for number in found]
+    assert len(shown) == len(set(shown)) == min(most, len(set(lengths)))
+    assert shown == sorted(shown)

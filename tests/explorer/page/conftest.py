@@ -15,13 +15,13 @@ def explorer(letters_run, pairs_run, eager_run, flat_run):
     return Explorer.load(runs, small.catalog_with(encoder=Averaging))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def address(explorer):
     with serving(explorer) as port:
         yield f"http://127.0.0.1:{port}/"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     with chromium() as browser:
         yield browser

@@ -1,5 +1,8 @@
-"""Two models side by side in the explorer's page, in a real browser."""
+"""Two models side by side in the explorer's page, and what its modules compute, in a real browser."""
 
+import pytest
+
+from browser import opened
 from crvnn_core.inference.inspection import inspect
 from crvnn_core.inference.part_exchange import exchange_parts
 from explorer_page import TEXT, TOKENS, settled, told, type_in
@@ -75,3 +78,64 @@ def test_the_same_run_with_another_retriever_and_temperature(page, explorer, cat
     assert answer["sequences"][0]["compose"] == inspect(changed, TEXT).plain()["sequences"][0]["compose"]
     assert "3 changed" in page.inner_text("#pane-B details.parts > summary")
     told(page, "They diverge in step", "#difference")
+
+
+@pytest.fixture(scope="module")
+def scripts(address, browser):
+    """A page whose modules are called."""
+    with opened(address, browser=browser) as page:
+        yield page
+
+
+def test_a_probability_below_one_is_never_shown_as_100_percent(scripts):
+    shown = {
+        1: "100 %",
+        0.9997: "99.97 %",
+        0.99999: "99.999 %",
+        0.995: "99.5 %",
+        0.42: "42 %",
+        0.004: "0.4 %",
+    }
+    percents = "async all => { const { percent } = await import('/static/dom.js'); return all.map(percent); }"
+    assert scripts.evaluate(percents, list(shown)) == list(shown.values())
+
+
+TELLING = """async (steps) => {
+  const { tellingFrame } = await import("/static/compare.js");
+  return tellingFrame(steps.map(([exists, compose]) => ({ exists, compose })));
+}"""
+
+
+@pytest.mark.parametrize(
+    ("composed", "frame"),
+    [
+        ([6, 2, 1, 1], 1),  # most is composed at first, but before it nothing is made
+        ([1, 1, 4, 2, 1], 2),
+        ([0, 0, 0, 5], 3),
+        ([2], 0),
+        ([], 0),
+    ],
+)
+def test_the_telling_step_is_the_first_by_which_half_of_the_composition_is_done(scripts, composed, frame):
+    compose = [[1.0] * count + [0.0] * (9 - count) for count in composed]
+    exists = [[1.0] * 9] * (len(composed) + 1)
+    assert scripts.evaluate(TELLING, [[exists, compose]]) == frame
+
+
+PARTING = """async ([one, two]) => {
+  const { compare } = await import("/static/compare.js");
+  const sequence = ([exists, compose]) => ({ tokens: exists[0].map(String), exists, compose, tree: null });
+  return compare({ sequences: [sequence(one)] }, { sequences: [sequence(two)] }).parting;
+}"""
+
+
+def test_two_recursions_part_at_the_largest_difference_of_the_first_frame_that_differs(scripts):
+    one = ([[1, 1, 1], [0.1, 1, 1]], [[0.9, 0, 0]])
+    sooner = ([[1, 1, 1], [0.1, 0.9, 0.5]], [[0.9, 0.1, 0.5]])
+    at_the_end = ([[1, 1, 1], [0.1, 0.9, 1]], [[0.9, 0.02, 0]])
+    assert scripts.evaluate(PARTING, [one, one]) is None
+    assert scripts.evaluate(PARTING, [one, sooner]) == {
+        "frame": 0, "place": 2, "gap": 0.5, "row": "compose", "index": 0,
+    }  # fmt: skip
+    found = scripts.evaluate(PARTING, [one, at_the_end])
+    assert (found["frame"], found["place"], found["row"]) == (1, 1, "exists")

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 import small
-from crvnn_core import Decision, Example, InputError
+from crvnn_core import Decision, InputError
 from crvnn_core.inference.trained import load
 from crvnn_core.inference.tree_scores import MOST_TOKENS, faithfulness, score_trees
-from crvnn_core.training.trainer import train
 from crvnn_core.trees import Tree
 from crvnn_core.trees.scoring import BASELINES
 
@@ -128,23 +127,5 @@ def test_single_tokens_and_very_long_trees_are_left_out_and_all_are_counted():
     assert faithfulness(model, [Tree.of("a"), long], told.append) is None
     assert sum(told) == 2
     assert model.training  # as it was
-
-
-def test_an_encoder_that_cannot_compose_along_trees_has_none():
-    model = small.variant("model.encoder=balanced").model
-    assert faithfulness(model, [Tree.of((("a", "b"), "c"))]) is None
-
-
-def test_hard_inference_gives_the_vector_that_is_composed_along_its_tree(tmp_path):
-    train(small.variant("training.steps=1"), tmp_path / "run")
-    trained = load(tmp_path / "run", small.catalog_with())
-    example = Example((LETTERS,), 0)
-    ((tree,),) = trained.trees([example], hard=True)
-    ids = trained.model.vocabulary.encode([LETTERS])
-    levels = torch.zeros_like(ids.ids)
-    for node, height in zip(tree.nodes, tree.heights(), strict=True):
-        levels[0, node.split - 1] = height
-    with torch.no_grad():
-        inputs = trained.model.project(trained.model.embed(ids.ids))
-        along = trained.model.encoder(inputs, ids.mask, levels=levels).vector
-    torch.testing.assert_close(trained.model.encode([LETTERS], hard=True), along)
+    balanced = small.variant("model.encoder=balanced").model  # which cannot compose along given trees
+    assert faithfulness(balanced, [Tree.of((("a", "b"), "c"))]) is None

@@ -1,6 +1,7 @@
 """The trained model that comes with the package."""
 
 import json
+import re
 import tomllib
 from itertools import islice
 from pathlib import Path
@@ -33,6 +34,19 @@ def test_its_card_points_to_nothing_that_a_wheel_lacks(name):
     assert all(main.get_command(context, command[1]) is not None for command in commands)
 
 
+@pytest.mark.parametrize(
+    ("name", "seed", "story"),
+    [("listops", 4, ""), ("listops-guided", None, "It was supervised on gold trees at first")],
+)
+def test_it_comes_with_its_spec_its_seed_and_its_story(name, seed, story):
+    run = RunDirectory(HOME.parent / name)
+    run.check_spec()
+    assert seed in (None, run.read_json(run.results)["seed"])
+    assert story in (run.path / "MODEL.md").read_text()
+    assert not run.last.exists()  # only training needs checkpoints
+    assert sum(path.stat().st_size for path in HOME.rglob("*")) < 3_000_000
+
+
 @pytest.fixture(scope="module")
 def shipped():
     return load("listops")
@@ -46,11 +60,14 @@ def test_it_answers_simple_questions(text, answer, shipped):
     assert shipped.predict([text])[0].label == answer
 
 
-def test_the_command_line_knows_it_by_name():
+def test_the_command_line_knows_it_by_name_and_refuses_a_mistake_with_the_nearest_operator():
     result = CliRunner().invoke(main, ["predict", "listops", "[MAX 2 9 [MIN 4 7 ] 0 ]", "--json"])
     (answer,) = json.loads(result.stdout)
     assert answer["label"] == "9"
     assert answer["trees"][0].count("(") == 8  # nine tokens
+    result = CliRunner().invoke(main, ["predict", "listops", "[MIX 2 9 ]"])
+    assert result.exit_code == 2
+    assert re.search(r"'\[MIX'.*Did you mean '\[M", result.stderr, re.DOTALL)
 
 
 def test_it_is_right_on_expressions_that_it_never_saw_and_sure_of_their_trees(shipped):
@@ -64,22 +81,6 @@ def test_it_is_right_on_expressions_that_it_never_saw_and_sure_of_their_trees(sh
 def test_it_is_right_on_expressions_longer_than_any_it_was_trained_on(shipped):
     task = ListOps(held_out=60, test_min_tokens=200, test_max_tokens=300)
     assert shipped.evaluate(list(task.examples("test", 5))).total.accuracy > 0.9
-
-
-def test_an_expression_with_a_mistake_is_refused_with_the_nearest_operator():
-    result = CliRunner().invoke(main, ["predict", "listops", "[MIX 2 9 ]"])
-    assert result.exit_code == 2
-    assert "'[MIX'" in result.stderr
-    assert "Did you mean '[M" in result.stderr
-
-
-def test_it_comes_with_its_spec_its_seed_and_its_story():
-    run = RunDirectory(HOME)
-    run.check_spec()
-    assert run.read_json(run.results)["seed"] == 4
-    assert (HOME / "MODEL.md").is_file()
-    assert not run.last.exists()  # only training needs checkpoints
-    assert sum(path.stat().st_size for path in HOME.rglob("*")) < 3_000_000
 
 
 @pytest.mark.parametrize(
@@ -160,14 +161,6 @@ def test_leaving_out_what_is_nothing_does_not_change_the_guided_model(guided):
     assert torch.equal(quick.steps, plain.steps)
     alive = quick.trace.exists[:-1] > 0
     assert ((quick.trace.compose == 0) | (quick.trace.compose == 1))[alive].float().mean() > 0.999
-
-
-def test_the_guided_model_says_that_it_was_supervised_on_gold_trees():
-    home = HOME.parent / "listops-guided"
-    run = RunDirectory(home)
-    run.check_spec()
-    assert "It was supervised on gold trees at first" in (home / "MODEL.md").read_text()
-    assert not run.last.exists()
 
 
 def test_it_learnt_from_labels_by_backpropagation_in_every_stage():

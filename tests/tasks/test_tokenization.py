@@ -31,10 +31,6 @@ def test_words(text, expected):
     assert words(text) == tuple(expected.split())
 
 
-def test_words_can_keep_their_capitals():
-    assert words("DON'T Shout", lower=False) == ("DO", "N'T", "Shout")
-
-
 @given(st.one_of(st.text(), st.text(alphabet="nt'srevlmd o.,1-\u2019\u0301é")), st.booleans())
 def test_words_of_words_are_the_same_words(text, lower):
     found = words(text, lower)
@@ -45,5 +41,6 @@ def test_a_long_chain_of_contractions_breaks_nothing():
     assert len(words("a" + "'s" * 5000)) == 5001
 
 
-def test_equal_words_are_one_object():
+def test_words_can_keep_their_capitals_and_equal_ones_are_one_object():
+    assert words("DON'T Shout", lower=False) == ("DO", "N'T", "Shout")
     assert words("a horse is a horse")[1] is words("my horse")[1]

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -133,6 +134,30 @@ def end_children(fabric: Fabric, seconds: float = 0.0) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(max(0.0, deadline - time.monotonic()))
         child.kill()
+
+
+@contextlib.contextmanager
+def heartbeats(fabric: Fabric, directory: Path | None) -> Iterator[None]:
+    """Within this context several processes notice when one of them fails, dies or hangs, and end with a message.
+
+    A process that waits for the lost one is ended from outside its main thread, with exit code 2.
+
+    :param directory: that of the run or runs, which can be resumed then.
+    """
+    if fabric.world_size == 1:
+        yield
+        return
+    from crvnn_core.training.heartbeats import Heartbeats
+
+    beats = Heartbeats(fabric, directory)
+    try:
+        yield
+        fabric.barrier()  # rank 0, which may hold the store, leaves with the others
+    except BaseException as error:
+        beats.fail(error)
+        raise
+    finally:
+        beats.stop()
 
 
 @contextlib.contextmanager

@@ -42,28 +42,6 @@ _ANSWER = 15.0
 _numbers = itertools.count()  # of such contexts: every process enters the same ones
 
 
-@contextlib.contextmanager
-def heartbeats(fabric: Fabric, directory: Path | None) -> Iterator[None]:
-    """Within this context several processes notice when one of them fails, dies or hangs, and end with a message.
-
-    A process that waits for the lost one is ended from outside its main thread, with exit code 2.
-
-    :param directory: that of the run or runs, which can be resumed then.
-    """
-    if fabric.world_size == 1:
-        yield
-        return
-    beats = Heartbeats(fabric, directory)
-    try:
-        yield
-        fabric.barrier()  # rank 0, which may hold the store, leaves with the others
-    except BaseException as error:
-        beats.fail(error)
-        raise
-    finally:
-        beats.stop()
-
-
 class Heartbeats:
     """The heartbeats of this process, and what is known of the others."""
 

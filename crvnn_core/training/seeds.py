@@ -14,15 +14,13 @@ from attrs import evolve, frozen
 from crvnn_core.errors import CrvnnError, SpecError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
-from crvnn_core.host.runs import naming_missing_files
 from crvnn_core.runs.directory import RunDirectory, flatten, seed_directories, seed_directory
 from crvnn_core.runs.results import spread
 from crvnn_core.runs.seeds import planned_seeds, seeds_note
 from crvnn_core.spec import RunSpec, read_spec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
 from crvnn_core.spec.layers import override
-from crvnn_core.training.devices import launched
-from crvnn_core.training.heartbeats import heartbeats
+from crvnn_core.training.devices import heartbeats, launched
 from crvnn_core.training.run import Outcome, threads_of
 from crvnn_core.training.trainer import train
 
@@ -113,6 +111,8 @@ def resume_training(
     :param catalog: the components to build from; by default those of all installed plug-ins.
     :param starting: is called before each run.
     """
+    from crvnn_core.host.runs import naming_missing_files
+
     _check_changes(sets)
     catalog = catalog or read_catalog(create_plugin_manager())
     group = RunDirectory(Path(directory))

@@ -41,6 +41,7 @@ from crvnn_core.training.data import (
     within_budget,
 )
 from crvnn_core.training.devices import (
+    heartbeats,
     launched,
     products_note,
     read_by_first,
@@ -48,8 +49,7 @@ from crvnn_core.training.devices import (
     rounded_products,
     summed,
 )
-from crvnn_core.training.evaluation import evaluate
-from crvnn_core.training.heartbeats import heartbeats
+from crvnn_core.training.evaluation import evaluate, structure
 from crvnn_core.training.observers import JsonLines, ObserverDispatch
 from crvnn_core.training.progress import Position
 from crvnn_core.training.run import (
@@ -394,8 +394,6 @@ class Trainer:
             self._best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         metrics = score.metrics()
         if self.spec.evaluate_trees:
-            from crvnn_core.training.structure import structure
-
             metrics |= structure(self.model, self.task, evenly_spaced(self._dev, self.spec.evaluate_trees))
         self.observers.send("evaluated", position.step, metrics)
         if position.halve_on_plateau(self.spec):

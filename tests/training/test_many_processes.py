@@ -226,7 +226,7 @@ def test_a_rank_that_hangs_in_its_code_ends_the_others_after_the_timeout_and_say
         "--out",
         "run",
         cwd=tmp_path,
-        CRVNN_TIMEOUT=10,
+        CRVNN_TIMEOUT=30,
     )
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2

@@ -8,8 +8,7 @@ from crvnn_core.inference.trained import load
 from crvnn_core.inference.tree_scores import score_trees
 from crvnn_core.interfaces import Encoding
 from crvnn_core.training.data import split_examples
-from crvnn_core.training.evaluation import evaluate
-from crvnn_core.training.structure import _mass, structure
+from crvnn_core.training.evaluation import _mass, evaluate, structure
 from small import notes_of, variant
 from training_runs import trained
 

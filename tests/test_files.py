@@ -150,21 +150,22 @@ def test_where_files_cannot_be_locked_nothing_is_taken_for_an_orphan(tmp_path, m
     assert set(tmp_path.iterdir()) == {path, left}
 
 
-@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
-def test_a_new_file_has_the_permissions_that_the_umask_leaves(mask, mode, tmp_path):
-    before = os.umask(mask)
+@pytest.mark.parametrize(
+    ("before", "mask", "mode"),
+    [(None, 0o022, 0o644), (None, 0o077, 0o600), (None, 0o002, 0o664), (0o640, 0o022, 0o640)],
+)
+def test_a_new_file_has_the_permissions_that_the_umask_leaves_and_a_replaced_one_its_own(
+    before, mask, mode, tmp_path
+):
+    if before:
+        plain(tmp_path / "x", b"old").chmod(before)
+    umask = os.umask(mask)
     try:
-        write_atomically(tmp_path / "x", "new")
+        write_atomically(tmp_path / "x", TEXT)
     finally:
-        os.umask(before)
+        os.umask(umask)
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == mode
-
-
-def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
-    path = plain(tmp_path / "x", b"old")
-    path.chmod(0o640)
-    write_atomically(path, "new")
-    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o640)
+    assert (tmp_path / "x").read_bytes() == TEXT.encode()
 
 
 def test_a_link_stays_a_link_and_the_file_behind_it_is_replaced(tmp_path):
@@ -190,11 +191,6 @@ def test_a_name_that_is_as_long_as_can_be_is_written(tmp_path):
     with pytest.raises(CrvnnError, match=r"cannot be written: .*too long"):
         write_atomically(tmp_path / ("x" * 256), "new")
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_text_is_written_as_utf8(tmp_path):
-    write_atomically(tmp_path / "x", TEXT)
-    assert (tmp_path / "x").read_bytes() == TEXT.encode()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("mine")])

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -117,29 +118,25 @@ def with_stages_in_brief(found: Mapping[str, tuple[Any, ...]]) -> dict[str, tupl
 
     Settings in which those that have the stage differ from one another are kept.
     """
-    stages: dict[str, dict[str, tuple[Any, ...]]] = {}
-    for key, values in found.items():
-        if match := re.match(r"stages\.\d+", key):
-            stages.setdefault(match[0], {})[key] = values
     brief: dict[str, tuple[Any, ...]] = {}
-    for key, values in found.items():
-        stage = _part(key)
-        columns = list(zip(*stages[stage].values(), strict=True)) if stage in stages else []
+    for part, keys in groupby(found, key=_part):
+        rows = {key: found[key] for key in keys}
+        columns = list(zip(*rows.values(), strict=True))
         owners = [place for place, column in enumerate(columns) if any(value is not None for value in column)]
-        if len(owners) == len(columns):  # no stage, or one that all have
-            brief[key] = values
+        if not part.startswith("stages.") or len(owners) == len(columns):
+            brief |= rows
             continue
-        if stage not in brief:
-            names = stages[stage].get(stage, (None,) * len(columns))
-            steps = stages[stage].get(f"{stage}.training.steps", (None,) * len(columns))
-            brief[stage] = tuple(
-                ", ".join([*([str(name)] if name else []), f"{count:,} steps" if count else "a stage"])
-                if place in owners
-                else None
-                for place, (name, count) in enumerate(zip(names, steps, strict=True))
-            )
-        if key != stage and len({repr(values[place]) for place in owners}) > 1:
-            brief[key] = values
+        nothing = (None,) * len(columns)
+        summary: list[str | None] = [None] * len(columns)
+        for place in owners:
+            name = rows.get(part, nothing)[place]
+            steps = rows.get(f"{part}.training.steps", nothing)[place]
+            length = f"{steps:,} steps" if steps else "a stage"
+            summary[place] = f"{name}, {length}" if name else length
+        brief[part] = tuple(summary)
+        for key, values in rows.items():
+            if key != part and len({repr(values[place]) for place in owners}) > 1:
+                brief[key] = values
     return brief
 
 

@@ -158,7 +158,7 @@ class Result:
     def _repr_html_(self) -> str:
         from crvnn_core.display.notebook import page
 
-        return page(_score_table({"": self}), *_classification(self.classification))
+        return page(Results({"": self}).table(), *_classification(self.classification))
 
 
 class Results(dict[str, Result]):
@@ -180,21 +180,18 @@ class Results(dict[str, Result]):
 
     def table(self) -> str:
         """The scores as a table in HTML."""
-        return _score_table(self)
+        from crvnn_core.display.notebook import number, table
 
-
-def _score_table(results: Mapping[str, Result]) -> str:
-    from crvnn_core.display.notebook import number, table
-
-    names = [attribute.name for attribute in fields(Score)]
-    rows = [
-        (split, group, *(number(name, value) for name, value in asdict(score).items()))
-        for split, result in results.items()
-        for group, score in result.groups()
-    ]
-    columns = ("split", "group", *names)
-    first = 0 if any(results) else 1  # a result that is drawn alone has no split
-    return table(columns[first:], [row[first:] for row in rows], right=range(2 - first, len(columns) - first))
+        names = [attribute.name for attribute in fields(Score)]
+        rows = [
+            (split, group, *(number(name, value) for name, value in asdict(score).items()))
+            for split, result in self.items()
+            for group, score in result.groups()
+        ]
+        columns = ("split", "group", *names)
+        first = 0 if any(self) else 1  # a result that is drawn alone has no split
+        numbers = range(2 - first, len(columns) - first)
+        return table(columns[first:], [row[first:] for row in rows], right=numbers)
 
 
 def _classification(found: Classification | None) -> Iterable[str]:
@@ -311,16 +308,18 @@ def write_tables(path: Path, results: Mapping[Key, Result]) -> list[Path]:
         for group, score in result.groups():
             macro = found.macro_f1 if found and group == "all" else ""
             groups.append({**place, "group": group, **asdict(score), "macro_f1": macro})
-        for each in found.scores if found else ():
+        if found is None:
+            continue
+        for each in found.scores:
             plain = asdict(each)
             classes.append({**place, "class": plain.pop("name"), **plain})
-        for name, row in zip(found.classes, found.confusion, strict=True) if found else ():
+        for name, row in zip(found.classes, found.confusion, strict=True):
             predicted = {f"predicted {other}": count for other, count in zip(found.classes, row, strict=True)}
             confusion.append({**place, "gold": name, **predicted})
     tables = {"": groups, "-classes": classes, "-confusion": confusion}
     paths = [path.with_name(f"{path.stem}{ending}{path.suffix}") for ending in tables]
-    for each, rows in zip(paths, tables.values(), strict=True):
+    for target, rows in zip(paths, tables.values(), strict=True):
         text = io.StringIO()
         write_csv(text, list(rows[0]), rows)
-        write_atomically(each, text.getvalue())
+        write_atomically(target, text.getvalue())
     return paths

@@ -13,9 +13,20 @@ import torch
 
 from crvnn_core.errors import InputError, UnknownNameError, nearest
 from crvnn_core.interfaces import Example, Task
+from crvnn_core.model.batch import Batch, Vocabulary, collate
 
 if TYPE_CHECKING:
     from crvnn_core.spec.assembly import Assembly
+
+
+def batches(
+    task: Task, split: str, size: int, seed: int, vocabulary: Vocabulary | None = None
+) -> Iterator[Batch]:
+    """The examples of a split, ``size`` at a time."""
+    vocabulary = vocabulary or Vocabulary(task.vocabulary)
+    examples = split_examples(task, split, seed)
+    while chunk := list(islice(examples, size)):
+        yield collate(chunk, vocabulary)
 
 
 def split_examples(task: Task, split: str, seed: int) -> Iterator[Example]:

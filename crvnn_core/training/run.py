@@ -73,7 +73,8 @@ def read_results(run: RunDirectory) -> Results:
         return Results()
 
     def score(plain: Mapping[str, Any]) -> Score:
-        return Score(**{name: math.nan if value is None else value for name, value in plain.items()})
+        known: dict[str, Any] = {name: math.nan if value is None else value for name, value in plain.items()}
+        return Score(**known)
 
     try:
         found = Results()

@@ -9,6 +9,7 @@ import random
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -95,7 +96,7 @@ def train(
         which is for training.
     :param notes: for the observers, when training starts.
     """
-    beating = contextlib.nullcontext()
+    beating: AbstractContextManager[None] = contextlib.nullcontext()
     if fabric is None:
         fabric = launched(assembly.spec.training)
         beating = heartbeats(fabric, out)
@@ -117,13 +118,14 @@ def train(
         try:
             trainer.begin([*notes, *products_note(fabric, precision)])
             with trainer.interruption.deferred() if run else contextlib.nullcontext():
-                while not (stopped := trainer.reason_to_stop()) or trainer.next_stage():
-                    if stopped:
-                        continue
-                    if (metrics := trainer.step()) is not None:
-                        trainer.advance(metrics)
-                    else:
-                        free_memory()
+                while True:
+                    while not (stopped := trainer.reason_to_stop()):
+                        if (metrics := trainer.step()) is not None:
+                            trainer.advance(metrics)
+                        else:
+                            free_memory()
+                    if not trainer.next_stage():
+                        break
             finished = not trainer.interruption.requested
             results = trainer.evaluate_best(splits) if finished else {}
         except BaseException as error:
@@ -160,13 +162,13 @@ class Trainer:
         self.position, self.stage = position, self.stages[position.stage]
         self.spec, self.task = self.stage.spec.training, self.stage.task
         self.model: Model = self.stage.model
-        self.wrapped_model = self.fabric.setup_module(self.model)
+        self.wrapped_model: Any = self.fabric.setup_module(self.model)
         if weights is not None:
             self.model.load_state_dict(fitted_weights(weights, self.model))
         # Once the weights are on their device: some optimizers copy them.
         self.optimizer = self.stage.optimizer()
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.wrapped_optimizer = self.fabric.setup_optimizers(self.optimizer)
+        self.wrapped_optimizer: Any = self.fabric.setup_optimizers(self.optimizer)
         self.objective = self.stage.objective()
         self._epoch: list[list[Example]] = []
         self._dev: list[Example] | None = None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crvnn_core import Example, InputError, Task, UnknownNameError
 from crvnn_core.model.batch import PADDING, UNKNOWN, Vocabulary, collate
 from crvnn_core.training import data
-from crvnn_core.training.data import epoch_batches, evenly_spaced, split_examples
+from crvnn_core.training.data import batches, epoch_batches, evenly_spaced, split_examples
 
 LETTERS = Vocabulary(["a", "b", "c"])
 
@@ -62,6 +62,33 @@ def test_a_batch_moves_to_a_device_whole():
     moved = collate([Example((("a",), ("b",)), 0)], LETTERS).to("meta")
     assert moved.labels.is_meta
     assert all(tokens.ids.is_meta and tokens.mask.is_meta for tokens in moved.sequences)
+
+
+class Counting(Task):
+    vocabulary = ("a",)
+    classes = ("even", "odd")
+
+    def __init__(self, number):
+        self.number = number
+
+    def examples(self, split, seed):
+        for n in range(self.number):
+            yield Example((("a",) * (seed + n + 1),), n % 2)
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_batches_keep_the_order_and_the_last_may_be_smaller(number):
+    got = list(batches(Counting(number), "train", 3, seed=0))
+    assert [len(batch.labels) for batch in got] == [3, 3, 1][:number]
+    assert [n for batch in got for n in batch.sequences[0].mask.sum(1).tolist()] == [1, 2, 3, 4, 5, 6, 7][
+        :number
+    ]
+
+
+def test_batches_are_made_as_they_are_asked_for_and_may_use_the_vocabulary_of_a_model():
+    first = next(batches(Counting(10**12), "train", 2, 4, Vocabulary(["b"])))
+    assert first.sequences[0].mask.sum(1).tolist() == [5, 6]
+    assert first.sequences[0].ids[0, :5].tolist() == [UNKNOWN] * 5
 
 
 class Given(Task):

@@ -42,12 +42,6 @@ def test_a_directory_that_holds_other_things_may_become_a_run(tmp_path):
     assert (tmp_path / "spec.toml").exists()
 
 
-def test_a_run_cannot_be_made_where_a_file_is(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CrvnnError, match=r"file: the directory cannot be made: .*File exists"):
-        train(variant("training.steps=1"), tmp_path / "file")
-
-
 def test_a_new_run_is_locked_before_anything_is_written_into_it(tmp_path, monkeypatch):
     run, create = RunDirectory(tmp_path / "run"), trainer.create_run
 

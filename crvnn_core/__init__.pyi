@@ -52,6 +52,7 @@ from crvnn_core.runs.results import Result as Result
 from crvnn_core.runs.results import Score as Score
 from crvnn_core.spec import RunSpec as RunSpec
 from crvnn_core.spec.assembly import Assembly as Assembly
+from crvnn_core.training.data import batches as batches
 from crvnn_core.training.run import Outcome as Outcome
 from crvnn_core.training.seeds import RunOutcomes as RunOutcomes
 from crvnn_core.training.seeds import resume_training as resume_training

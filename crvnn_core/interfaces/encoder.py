@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from crvnn_core.errors import CrvnnError, InputError
+from crvnn_core.errors import CrvnnError
 from crvnn_core.interfaces.parts import Part
 
 if TYPE_CHECKING:
@@ -151,15 +151,6 @@ def expect_tree_supervision(encoder: Encoder) -> None:
             f"the encoder {type(encoder).__name__} cannot compose along given trees; an encoder offers it by setting "
             "'tree_supervision = True', taking 'levels' in its forward and defining 'sample'"
         )
-
-
-def limits_on_trees(cohesion: Sequence[Tensor] | None, columns: int) -> Sequence[dict[str, Tensor]]:
-    """What ``Encoder.sample`` is given beside the noise, for each column of sequences of a batch."""
-    if cohesion is None:
-        return [{}] * columns
-    if len(cohesion) != columns:
-        raise InputError(f"cohesion is for {len(cohesion)} columns of sequences, and the batch has {columns}")
-    return [{"cohesion": limit} for limit in cohesion]
 
 
 class _Vectors(nn.Module):

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 import crvnn_core.display.traces  # noqa: F401  # draws the traces of models in a notebook
 from crvnn_core.engine.checks import expect_finite
-from crvnn_core.errors import ContractError
+from crvnn_core.errors import ContractError, InputError
 from crvnn_core.evaluation_mode import evaluating
 from crvnn_core.interfaces import Encoder, Encoding, Example, Task
 from crvnn_core.interfaces.encoder import expect_hard_inference as expect_hard_inference
 from crvnn_core.interfaces.encoder import expect_tree_supervision as expect_tree_supervision
-from crvnn_core.interfaces.encoder import limits_on_trees
 from crvnn_core.kernels import fixed_weights
 from crvnn_core.model.batch import RESERVED, UNKNOWN, Batch, Tokens, Vocabulary, collate, collate_trees
 from crvnn_core.precision import at_least_float32
@@ -217,7 +216,14 @@ class Model(nn.Module):
         :param cohesion: limits the trees; for each column of sequences [B, n], as ``Encoder.sample`` takes it.
         """
         expect_tree_supervision(self.encoder)
-        limits = limits_on_trees(cohesion, len(batch.sequences))
+        columns = len(batch.sequences)
+        limits: list[dict[str, Tensor]] = (
+            [{}] * columns if cohesion is None else [{"cohesion": limit} for limit in cohesion]
+        )
+        if len(limits) != columns:
+            raise InputError(
+                f"cohesion is for {len(limits)} columns of sequences, and the batch has {columns}"
+            )
         model = evaluating(self)
         try:
             encodings = tuple(

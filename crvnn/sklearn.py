@@ -103,7 +103,9 @@ class CRvNNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         :return: itself, with ``classes_``, ``model_`` (a ``crvnn.Trained``) and ``results_`` (on held-out texts).
         """
         texts = self._texts(X)
-        labels = column_or_1d(_given(y), warn=True)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         check_consistent_length(texts, labels)
@@ -171,12 +173,6 @@ class CRvNNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.target_tags.required = True
         return tags
-
-
-def _given(y: Any) -> Any:
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    return y
 
 
 def _valued(function: Any, *arguments: Any, **settings: Any) -> Any:

@@ -16,7 +16,8 @@ _MOST_NUMBERS = 10
 
 def sorted_labels(labels: Collection[str]) -> tuple[str, ...]:
     """The labels, sorted as numbers if all of them are, otherwise as text."""
-    return tuple(sorted(labels, key=_by_size if all(map(is_number, labels)) else str))
+    by_size = all(map(is_number, labels))
+    return tuple(sorted(labels, key=lambda label: (float(label) if by_size else 0, label)))
 
 
 def refuse_numbers(where: str, different: int, rows: int, remedy: str) -> None:
@@ -38,21 +39,12 @@ def held_out(texts: Iterable[Sequences], share: float) -> frozenset[Sequences]:
 
     Those with the smallest hashes are taken, so that new texts move few of the others into the share or out of it.
     """
-    ranks = {sequences: _rank(sequences) for sequences in texts}
+    ranks = {sequences: zlib.crc32("\t".join(map(" ".join, sequences)).encode()) for sequences in texts}
     if len(ranks) < 2:
         return frozenset()
     order = sorted(ranks, key=lambda sequences: (ranks[sequences], sequences))
     count = round(share * len(order))
     return frozenset(order[: min(max(count, 1), len(order) - 1)])
-
-
-def _rank(sequences: Sequences) -> float:
-    """A hash of the text as a number between 0 and 1."""
-    return zlib.crc32("\t".join(" ".join(sequence) for sequence in sequences).encode()) / 2**32
-
-
-def _by_size(label: str) -> tuple[float, str]:
-    return float(label), label
 
 
 def is_number(label: str) -> bool:

@@ -46,7 +46,10 @@ def read_tree(line: str) -> Parse:
         if piece == "(":
             if leaf:
                 raise ValueError(f"the word '{words[-1]}' needs a label of its own")
-            nodes.append((len(words), _grade(next(pieces, ""))))
+            label = next(pieces, "")
+            if label not in ("0", "1", "2", "3", "4"):
+                raise ValueError(f"after '(' comes a label from 0 to 4, not '{label}'")
+            nodes.append((len(words), int(label)))
         elif not nodes:
             raise ValueError(f"a tree begins with '(', not with '{piece}'")
         elif piece == ")":
@@ -63,12 +66,6 @@ def read_tree(line: str) -> Parse:
     if nodes:
         raise ValueError(f"the brackets are unbalanced: {len(nodes)} of them never close")
     return Parse(interned(words), phrases)
-
-
-def _grade(label: str) -> int:
-    if label not in ("0", "1", "2", "3", "4"):
-        raise ValueError(f"after '(' comes a label from 0 to 4, not '{label}'")
-    return int(label)
 
 
 _ESCAPES = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}

@@ -1,7 +1,7 @@
 """The published files: their URLs and checksums.
 
 The publishers list no checksums. Those of the archives are the ones that other public projects use; those of the logic
-files were computed from copies. A file without one is compared with what was downloaded first (``checksums.py``).
+files were computed from copies. A file without one is compared with what was downloaded first.
 """
 
 from __future__ import annotations

@@ -9,20 +9,21 @@ from collections.abc import Callable, Sequence
 from crvnn_core.errors import InputError, nearest
 from crvnn_core.trees import Node, Tree
 
-OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
-    "[MIN": min,
-    "[MAX": max,
-    "[MED": lambda numbers: _median(numbers),
-    "[SM": lambda numbers: sum(numbers) % 10,
-}
-DIGITS = tuple("0123456789")
-VOCABULARY = (*OPERATORS, "]", *DIGITS)
-
 
 def _median(numbers: Sequence[int]) -> int:
     """The middle number; of two middle ones the mean, rounded down."""
     ordered, middle = sorted(numbers), len(numbers) // 2
     return ordered[middle] if len(numbers) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
+
+
+OPERATORS: dict[str, Callable[[Sequence[int]], int]] = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": _median,
+    "[SM": lambda numbers: sum(numbers) % 10,
+}
+DIGITS = tuple("0123456789")
+VOCABULARY = (*OPERATORS, "]", *DIGITS)
 
 
 def evaluate(tokens: Sequence[str]) -> int:

@@ -119,17 +119,15 @@ class Logic(FileTask):
         return self._make(split, f"{split} {seed} 0") if self.generated else super().examples(split, seed)
 
     def epoch(self, seed: int, number: int) -> Iterable[Example]:
-        if self.generated and self.fresh:
-            found: Iterable[Example] = self._make("train", f"train {seed} {number}")
-        else:
-            found = super().epoch(seed, number)
-        return self._renamed(found, f"rename {seed} {number}") if self.rename else found
+        new = self.generated and self.fresh
+        found = self._make("train", f"train {seed} {number}") if new else super().epoch(seed, number)
+        generator = random.Random(f"rename {seed} {number}")
 
-    def _renamed(self, examples: Iterable[Example], seed: str) -> Iterator[Example]:
-        generator = random.Random(seed)
-        for example in examples:
+        def other(example: Example) -> Example:
             label, pair = renamed(RELATIONS[example.label], example.sequences, generator)
-            yield Example(pair, RELATIONS.index(label))
+            return Example(pair, RELATIONS.index(label))
+
+        return map(other, found) if self.rename else found
 
     def _make(self, split: str, seed: str) -> Iterator[Example]:
         """Generate the distinct pairs of a split."""

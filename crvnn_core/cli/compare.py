@@ -43,22 +43,18 @@ def compare_command(session: Session, runs: tuple[str, ...], groups: bool, as_js
     several = len(comparison.variants) > 1
     click.echo(f"{count} run{'s' * (count > 1)} of the task '{comparison.variants[0].runs[0].task}'\n")
     tested = any(test is not None and test.p is not None for row in comparison.rows for test in row.tests)
-    _show_results(comparison, groups, several, tested)
+    columns = ["split", *(["group"] if groups else []), "variant", "examples", "seeds"]
+    first_number = len(columns) - 2
+    columns += ["accuracy %", "loss", "mean depth"]
+    columns += (["difference"] if several else []) + (["95%", "p"] if tested else [])
+    lines = [line[: len(columns)] for line in _cells(comparison, groups)]
+    print_table(columns, lines, right=range(first_number, len(columns)))
     if several:
         _show_differences(comparison)
     for remark in comparison.remarks:
         click.echo(f"\n{remark}")
     if tested:
         click.echo(f"\n{METHOD}")
-
-
-def _show_results(comparison: Comparison, groups: bool, several: bool, tested: bool) -> None:
-    columns = ["split", *(["group"] if groups else []), "variant", "examples", "seeds"]
-    first_number = len(columns) - 2
-    columns += ["accuracy %", "loss", "mean depth"]
-    columns += (["difference"] if several else []) + (["95%", "p"] if tested else [])
-    cells = list(_cells(comparison, groups))
-    print_table(columns, [line[: len(columns)] for line in cells], right=range(first_number, len(columns)))
 
 
 def _cells(comparison: Comparison, groups: bool) -> Iterator[list[str]]:

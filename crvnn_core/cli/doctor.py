@@ -198,7 +198,10 @@ def doctor_command(session: Session, build: bool, as_json: bool) -> None:
     for finding in kernels(session, build=True) if build else _look(session):
         findings.append(finding)
         if not as_json:
-            _show(finding)
+            word, colour = _MARKS[finding.status]
+            click.echo(f"{click.style(f'{word:<8}', fg=colour)} {finding.subject:<9} {finding.text}")
+            if finding.advice:
+                click.echo(f"{'':<18} -> {finding.advice}")
     problems = sum(finding.status == "problem" for finding in findings)
     if as_json:
         print_json({"healthy": not problems, "findings": [asdict(finding) for finding in findings]})
@@ -217,10 +220,3 @@ def _look(session: Session) -> Iterator[Finding]:
         except Exception as error:  # whatever is wrong with one, the others are looked at
             advice = "CRVNN_TRACEBACK=1 with the command that fails shows more"
             yield Finding(look.__name__, "problem", f"{type(error).__name__}: {error}", advice)
-
-
-def _show(finding: Finding) -> None:
-    word, colour = _MARKS[finding.status]
-    click.echo(f"{click.style(f'{word:<8}', fg=colour)} {finding.subject:<9} {finding.text}")
-    if finding.advice:
-        click.echo(f"{'':<18} -> {finding.advice}")

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crvnn_core.cli.predict import (
-    data_option,
-    hard_option,
-    source_examples,
-    split_option,
-)
 from crvnn_core.cli.session import (
     FILE,
     RUN,
     Session,
     counting,
+    data_option,
     first_names,
+    hard_option,
     json_option,
     pass_session,
     print_json,
     print_table,
     seed_names,
     set_option,
+    source_examples,
+    split_option,
 )
 from crvnn_core.display.tables import terminal_width
 from crvnn_core.trees.formats.escapes import visible

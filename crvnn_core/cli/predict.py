@@ -11,11 +11,12 @@ import click
 
 from crvnn_core.cli.session import (
     FILE,
-    PATH,
     RUN,
     Session,
     counting,
+    extraction_option,
     first_names,
+    hard_option,
     json_option,
     pass_session,
     print_json,
@@ -27,44 +28,12 @@ from crvnn_core.trees.formats.escapes import visible
 if TYPE_CHECKING:
     from crvnn_core.inference.prediction_files import Answer
     from crvnn_core.inference.trained import Trained
-    from crvnn_core.interfaces import Example, InputRow
+    from crvnn_core.interfaces import InputRow
     from crvnn_core.trees.extraction import Extraction
 
 PREDICTED = (".csv", ".jsonl")  # suffixes of files that predictions are written to
 _TABLES = (".csv", ".tsv", ".jsonl", ".json")  # suffixes of files that are probably not read line by line
 _MOST_NAMED = 10  # texts of which messages say something
-
-hard_option = click.option(
-    "--hard",
-    is_flag=True,
-    help="Hard inference: binary decisions, n - 1 compositions of n tokens along one tree.",
-)
-
-extraction_option = click.option(
-    "--extraction",
-    type=click.Choice(("cumulative", "existence")),
-    default="cumulative",
-    show_default=True,
-    help="A position is composed once one half is reached by the sum of c over the steps so far, as in the paper, or "
-    "by 1 - e.",
-)
-
-data_option = click.option(
-    "--data", type=PATH, metavar="FILE", help="A file of the form that the task reads."
-)
-split_option = click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
-
-
-def source_examples(
-    trained: Trained, data: Path | None, split: str | None, seed: int = 0
-) -> tuple[str, list[Example]]:
-    """The examples of ``--data`` or ``--split``, and what they are called; a usage error if both are given."""
-    if data is not None and split is not None:
-        raise click.UsageError("give --data or --split, not both.")
-    if data is not None:
-        return str(data), trained.examples(path=data)
-    name = split or trained.task.splits[-1]
-    return name, trained.examples(name, seed=seed)
 
 
 @click.command("predict")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from crvnn_core.host.component import LazyCommand
     from crvnn_core.host.manager import Host, Source
     from crvnn_core.inference.trained import Trained
+    from crvnn_core.interfaces import Example
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -202,6 +203,25 @@ set_option = click.option(
     metavar="KEY=VALUE",
     help="Set a value of the spec, as model.cell.hidden=256. May be repeated.",
 )
+hard_option = click.option(
+    "--hard",
+    is_flag=True,
+    help="Hard inference: binary decisions, n - 1 compositions of n tokens along one tree.",
+)
+
+extraction_option = click.option(
+    "--extraction",
+    type=click.Choice(("cumulative", "existence")),
+    default="cumulative",
+    show_default=True,
+    help="A position is composed once one half is reached by the sum of c over the steps so far, as in the paper, or "
+    "by 1 - e.",
+)
+
+data_option = click.option(
+    "--data", type=PATH, metavar="FILE", help="A file of the form that the task reads."
+)
+split_option = click.option("--split", metavar="NAME", help="A split of the task; by default its last one.")
 _pass = click.make_pass_decorator(Session, ensure=True)
 
 
@@ -229,6 +249,18 @@ json_option = click.option(
     callback=_keep_stdout_clean,
     help="Print the result as JSON, for machines.",
 )
+
+
+def source_examples(
+    trained: Trained, data: Path | None, split: str | None, seed: int = 0
+) -> tuple[str, list[Example]]:
+    """The examples of ``--data`` or ``--split``, and what they are called; a usage error if both are given."""
+    if data is not None and split is not None:
+        raise click.UsageError("give --data or --split, not both.")
+    if data is not None:
+        return str(data), trained.examples(path=data)
+    name = split or trained.task.splits[-1]
+    return name, trained.examples(name, seed=seed)
 
 
 def first_names(names: Sequence[str], most: int = 10) -> str:

@@ -75,7 +75,10 @@ def train_command(
 
     def announce(path: Path, assembly: Assembly, resumed: bool) -> None:
         tasks.append(assembly.task)
-        _announce(path, assembly, resumed)
+        begun = "Resuming" if resumed else "Training into"
+        click.echo(f"{begun} {path} (seed {assembly.spec.seed}).", err=True)
+        for remark in assembly.remarks:
+            click.echo(remark, err=True)
 
     named = {slot: name for slot, name in parts.items() if name is not None}
     if resume is not None:
@@ -117,12 +120,6 @@ def _saying_how_to_resume(directory: Path) -> Iterator[None]:
 def _end_interrupted(directory: Path) -> NoReturn:
     click.echo(f"crvnn: interrupted; resume with: crvnn train --resume {directory}", err=True)
     raise SystemExit(130)
-
-
-def _announce(path: Path, assembly: Assembly, resumed: bool) -> None:
-    click.echo(f"{'Resuming' if resumed else 'Training into'} {path} (seed {assembly.spec.seed}).", err=True)
-    for remark in assembly.remarks:
-        click.echo(remark, err=True)
 
 
 def _show(found: RunOutcomes, task: Task) -> None:

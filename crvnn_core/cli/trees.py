@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crvnn_core.cli.predict import (
-    data_option,
-    extraction_option,
-    source_examples,
-    split_option,
-)
 from crvnn_core.cli.session import (
     RUN,
     Session,
     counting,
+    data_option,
+    extraction_option,
     json_option,
     pass_session,
     print_json,
     print_table,
     seed_names,
     set_option,
+    source_examples,
+    split_option,
 )
 
 if TYPE_CHECKING:

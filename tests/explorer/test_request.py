@@ -64,12 +64,6 @@ def test_the_missing_text_of_a_pair_is_named(ask, pairs_run):
     assert found["error"].startswith("the second text is empty")
 
 
-def test_hard_inference_is_refused_where_the_encoder_has_none(ask, flat_run):
-    status, found = ask("/api/inspect", {"model": str(flat_run), "texts": ["a"], "hard": True})
-    assert status == 400
-    assert "offers no hard inference" in found["error"]
-
-
 @pytest.mark.parametrize(("place", "status"), [("1/0", 400), ("0/99", 400), ("0/-1", 404), ("a/0", 404)])
 def test_steps_out_of_range_are_refused(ask, letters, place, status):
     assert ask(f"/api/neighbours/{place}", {"model": letters, "texts": ["a b"]})[0] == status

@@ -5,9 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from crvnn_core.display.palette import css_variables
 from crvnn_core.inference.inspection import inspect
-from crvnn_core.inference.trained import load
 from crvnn_explorer import server
 from crvnn_explorer.models import MOST_TOKENS
 from crvnn_explorer.request import Query
@@ -26,12 +24,6 @@ def test_the_page_and_its_files_are_served_and_may_load_nothing_else(ask):
         assert ask(f"/static/{file.name}")[0] == 200
     for path in ("../server.py", "%2e%2e/server.py", "..%2fserver.py", "%2fetc%2fpasswd", ""):
         assert ask(f"/static/{path}")[0] == 404
-
-
-def test_the_colours_are_those_of_the_palette(ask):
-    status, sheet = ask("/static/palette.css")
-    assert (status, sheet) == (200, css_variables())
-    assert ask.headers["content-type"].startswith("text/css")
 
 
 def test_no_file_of_the_page_names_another_host_or_makes_markup_of_text():
@@ -118,22 +110,6 @@ def test_components_settings_and_hard_inference_change_the_answer(ask, letters):
     assert set(answers[4]["sequences"][0]["compose"][0]) <= {0.0, 1.0}
 
 
-def test_pairs_take_two_texts(ask, pairs_run):
-    status, found = ask("/api/inspect", {"model": str(pairs_run), "texts": ["a b", "c d e"]})
-    assert status == 200
-    assert [len(sequence["tokens"]) for sequence in found["sequences"]] == [2, 3]
-
-
-def test_an_encoder_without_steps_gives_only_a_prediction(ask, flat_run):
-    described = ask("/api/models")[1]["models"][2]
-    assert not described["hard"]
-    assert list(described["parts"]) == ["encoder"]
-    status, found = ask("/api/inspect", {"model": str(flat_run), "texts": ["a b"]})
-    assert status == 200
-    assert found["sequences"][0]["tree"] is None
-    assert found["sequences"][0]["exists"] == []
-
-
 def test_neighbours_are_listed_with_their_weights(ask, letters):
     status, found = ask("/api/neighbours/0/0", {"model": letters, "texts": ["c d e f"]})
     assert status == 200
@@ -189,12 +165,6 @@ def test_caches_of_models_and_answers_are_bounded(explorer, letters):
         explorer.inspect(Query.read({"model": letters, "texts": ["a b"], "settings": settings}))
     for cache in (explorer._exchanged, explorer._inspected):
         assert cache.cache_info().currsize == cache.cache_info().maxsize == 12
-
-
-def test_exploring_does_not_change_the_models(letters_run, explorer, small_catalog):
-    """A run predicts the same after exploring as loaded anew."""
-    fresh = load(letters_run, small_catalog).predict(["c d a"])[0]
-    assert explorer.runs[str(letters_run)].predict(["c d a"])[0].probabilities == fresh.probabilities
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,7 @@ def test_a_text_that_is_too_long_is_refused_with_the_limit(small_catalog, letter
         report(small_catalog, letters_run, texts=["a", "a " * 121])
 
 
-def test_texts_that_cannot_be_predicted_are_refused(small_catalog, letters_run, pairs_run, tmp_path):
-    with pytest.raises(InputError, match="is empty"):
-        report(small_catalog, letters_run, texts=[" "])
-    with pytest.raises(InputError, match="3 cannot be paired"):
-        report(small_catalog, pairs_run, texts=["a", "b", "c"])
+def test_without_a_model_no_text_can_be_predicted(small_catalog, letters_run, tmp_path):
     path = without(letters_run, tmp_path, "weights.safetensors")
     with pytest.raises(CrvnnError, match="no model to predict a text"):
         report(small_catalog, path, texts=["a"])

@@ -317,7 +317,7 @@ def _check_hooks(plugin: object, source: Source) -> None:
         if marked:
             continue
         own = getattr(value, "__module__", None) == getattr(plugin, "__name__", None)
-        guess = nearest(name, known, cutoff=0.85) if own else ""
+        guess = nearest(name, known, cutoff=0.85) if own and not name.startswith("_") else ""
         if name in known or guess:
             guess = "" if name in known else guess
             raise PluginError(

@@ -50,9 +50,8 @@ class Heartbeats:
         self.advice = directory and (
             f"'crvnn train --resume {directory}' resumes from the last checkpoint, with any number of processes."
         )
-        for (
-            thread
-        ) in threading.enumerate():  # of Fabric's; it kills all as soon as one has ended, without a message
+        # Fabric's own thread kills all processes as soon as one has ended, without a message.
+        for thread in threading.enumerate():
             if thread.name == "child-process-observer":
                 thread._child_processes = []  # type: ignore[attr-defined]
         store = torch.distributed.TCPStore(  # type: ignore[attr-defined]

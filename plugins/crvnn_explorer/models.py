@@ -1,25 +1,29 @@
-"""The models behind the page: loaded once, their parts exchanged on request."""
+"""The models behind the page, loaded once, their parts exchanged on request, and what the page offers to change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
+from inspect import Parameter
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from attrs import define, evolve, field
 
 from crvnn_core import Catalog, CrvnnError, InputError, Trained
+from crvnn_core.annotations import bare, ranges
 from crvnn_core.display.palette import RUNS
 from crvnn_core.errors import UnknownNameError, nearest
+from crvnn_core.host.catalog import Offer
 from crvnn_core.host.slots import EXCHANGEABLE
 from crvnn_core.inference.inspection import Inspection, inspect, neighbours, read_gold
 from crvnn_core.inference.part_exchange import exchange_parts
 from crvnn_core.inference.predictions import as_text, as_typed
 from crvnn_core.inference.trained import load
-from crvnn_core.spec import PartSpec
+from crvnn_core.spec import ModelSpec, PartSpec
+from crvnn_core.spec.description import describe
+from crvnn_core.spec.reader import settings_of
 from crvnn_core.training.data import split_examples
-from crvnn_explorer.choices import choices, expect_offered
 from crvnn_explorer.request import Query
 
 #: Tokens of a sequence at most: the weights of neighbours are n x n numbers at every step.
@@ -32,6 +36,7 @@ _SAMPLE, _SHORT = 300, 24  # examples that are read to find some to show, and th
 _LONG_ENOUGH = 7  # tokens: shorter examples are shown last, since they have little structure
 _KEPT = 12  # models with exchanged parts, and inspections, which take up to 5 MB each
 _FAINT = 0.005  # neighbours of less weight are not shown
+_KINDS = {bool: "flag", int: "whole", float: "number", str: "text"}  # of controls
 
 
 @define(eq=False, slots=False)
@@ -62,7 +67,7 @@ class Explorer:
             "limit": MOST_TOKENS,
             "colours": RUNS,
             "models": [self._model(name, trained) for name, trained in self.runs.items()],
-            "parts": {slot: choices(self.catalog, slot) for slot in EXCHANGEABLE},
+            "parts": {slot: _choices(self.catalog, slot) for slot in EXCHANGEABLE},
         }
 
     def inspect(self, query: Query) -> dict[str, Any]:
@@ -102,7 +107,7 @@ class Explorer:
             "hard": trained.model.encoder.hard_inference,
             "parts": {slot: {"name": part.name, "params": own[slot]} for slot, part in parts.items()},
             "encoder": next(
-                choice for choice in choices(self.catalog, "encoder") if choice["name"] == model.encoder.name
+                choice for choice in _choices(self.catalog, "encoder") if choice["name"] == model.encoder.name
             ),
         }
 
@@ -119,7 +124,7 @@ class Explorer:
 
     def _exchange(self, query: Query) -> Trained:
         trained, parts = self._find(query.model), dict(query.parts)
-        expect_offered(self.catalog, trained.spec.model, parts, query.settings)
+        _expect_offered(self.catalog, trained.spec.model, parts, query.settings)
         return exchange_parts(trained, self.catalog, parts, query.sets)
 
     def _inspect(self, query: Query) -> Inspection:
@@ -181,3 +186,72 @@ def _expect_bounded(trained: Trained, query: Query, longest: int) -> None:
 
 def _strong(weights: list[float]) -> list[tuple[int, float]]:
     return [(place, round(weight, 4)) for place, weight in enumerate(weights) if weight >= _FAINT]
+
+
+def _choices(catalog: Catalog, slot: str) -> list[dict[str, Any]]:
+    """The components of a slot with their settings; those that cannot be imported are left out."""
+    found = []
+    for name, offer in catalog.components[slot].items():
+        try:
+            settings = _settings(catalog, offer)
+        except CrvnnError:
+            continue
+        found.append({"name": name, "summary": offer.component.summary, "settings": settings})
+    return found
+
+
+def _expect_offered(
+    catalog: Catalog,
+    model: ModelSpec,
+    parts: Mapping[str, str],
+    settings: Iterable[tuple[str, str, Any]],
+) -> None:
+    """Refuse settings that components do not declare live; those that do not exist are left to ``exchange_parts``."""
+    for slot, key, _ in settings:
+        part = getattr(model, slot, None)
+        offer = catalog.components.get(slot, {}).get(parts.get(slot, getattr(part, "name", "")))
+        if offer is None or key not in settings_of(offer):
+            continue
+        live = getattr(offer.component.load(), "live_settings", None)
+        if live is not None and key not in live:
+            can = f"those that can: {', '.join(live)}" if live else "none of its settings can"
+            raise InputError(
+                f"'{key}' of {slot} '{offer.component.name}' cannot change after training; {can}"
+            )
+
+
+def _settings(catalog: Catalog, offer: Offer) -> list[dict[str, Any]]:
+    explained = {
+        parameter["name"]: parameter["text"].replace("`", "")
+        for parameter in describe(catalog, offer.slot, offer.component.name)["parameters"]
+    }
+    live = getattr(offer.component.load(), "live_settings", None)
+    return [
+        {"name": name, "text": explained[name], **_kind(parameter)}
+        for name, parameter in settings_of(offer).items()
+        if (live is None or name in live) and _kind(parameter)
+    ]
+
+
+def _kind(parameter: Parameter) -> dict[str, Any]:
+    """The kind of control that a setting needs; nothing for one that no control can show."""
+    default = None if parameter.default is Parameter.empty else parameter.default
+    annotation = bare(parameter.annotation)
+    if get_origin(annotation) is Literal:
+        return {"kind": "choice", "choices": list(get_args(annotation)), "default": default}
+    kind = _KINDS.get(annotation)
+    return {"kind": kind, "default": default, **_limits(parameter.annotation)} if kind else {}
+
+
+def _limits(annotation: Any) -> dict[str, Any]:
+    """The range of a number: ``min`` and ``max``, whether these are excluded (``open``), and whether it is odd."""
+    found: dict[str, Any] = {}
+    for each in ranges(annotation):
+        for key, excluded, included in (("min", each.gt, each.ge), ("max", each.lt, each.le)):
+            if excluded is not None or included is not None:
+                found[key] = included if excluded is None else excluded
+            if excluded is not None:
+                found.setdefault("open", []).append(key)
+        if each.odd:
+            found["odd"] = True
+    return found

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import asdict, evolve, fields, frozen
+from attrs import asdict, evolve, fields
 
-from crvnn_bench.setup import ALONE, CRVNN, UNTRAINED, VARIANTS, Setup, environment, sentence
+from crvnn_bench.setup import UNTRAINED, Setup, environment, sentence, variant_names
 from crvnn_core.cli.session import Session, json_option, pass_session, print_json
 from crvnn_core.display.progress import counting
 from crvnn_core.display.tables import Table
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from crvnn_bench.contenders import Contenders
 
 Decorator = Callable[[Any], Any]
+#: What a command has measured, in a sentence; tables; and the results for JSON.
+Report = tuple[str, Sequence[Table], dict[str, Any]]
 GIB = 2**30
 #: The lengths of the paper's speed test.
 RANGES = ("81-100", "101-200", "201-500", "501-700", "701-1000")
@@ -39,26 +41,11 @@ def bench() -> None:
     Examples:
       crvnn bench speed --lengths 701-1000 --contender crvnn --contender dense
       crvnn bench encoders --lengths 50-100
-      crvnn bench memory --lengths 1000
       crvnn bench lengths --out lengths.json
       crvnn bench plot lengths.json --out lengths.svg
       crvnn bench shortcuts --rows 1000
       crvnn bench profile --lengths 701-1000
     """
-
-
-@frozen
-class Report:
-    """What a command has measured."""
-
-    setup: Setup
-    #: What was measured, for the line below the tables.
-    what: str
-    tables: Sequence[Table]
-    #: For JSON.
-    found: dict[str, Any]
-    #: The shares of a core that contenders had; a busy machine is mentioned.
-    processors: Sequence[float | None] = ()
 
 
 def _option(*names: str, default: Any, help: str, **how: Any) -> Decorator:
@@ -93,7 +80,8 @@ def _measurement(name: str, short_help: str, *own: Decorator) -> Decorator:
         def measure(session: Session, out: Path | None, as_json: bool, **options: Any) -> None:
             setting = {own.name: options.pop(own.name) for own in fields(Setup) if own.name in options}
             setup = Setup(**setting | {"plugins": [str(file) for file in session.files]})
-            _publish(name, function(_contenders(session, setup), **options), out, as_json)
+            contenders = _contenders(session, setup)
+            _publish(name, contenders, function(contenders, **options), out, as_json)
 
         command: Any = pass_session(measure)
         for option in (json_option, *reversed((*own, *_COMMON))):
@@ -104,10 +92,8 @@ def _measurement(name: str, short_help: str, *own: Decorator) -> Decorator:
 
 
 def _contenders(session: Session, setup: Setup) -> Contenders:
-    """The contenders of a setup; sets torch's threads and flushes denormals."""
-    os.environ.setdefault(
-        "KINETO_LOG_LEVEL", "99"
-    )  # before torch is imported: else the profiler logs its start
+    # before torch is imported: else the profiler logs its start
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     import torch
 
     from crvnn_bench.contenders import Contenders
@@ -117,49 +103,29 @@ def _contenders(session: Session, setup: Setup) -> Contenders:
         torch.zeros(1, device=setup.device)
     except (RuntimeError, AssertionError) as error:
         raise CrvnnError(f"--device {setup.device} cannot be used: {str(error).splitlines()[0]}") from None
-    if setup.threads:
-        torch.set_num_threads(setup.threads)
-    torch.set_flush_denormal(True)  # as training does
+    setup.prepare()
     return Contenders(setup, session.catalog)
 
 
-def _publish(kind: str, report: Report, out: Path | None, as_json: bool) -> None:
+def _publish(kind: str, contenders: Contenders, report: Report, out: Path | None, as_json: bool) -> None:
     """Save the results, and print them as JSON, or as tables with what was measured on which machine."""
     from crvnn_core.files import write_atomically
 
-    setup = report.setup
-    results = {"bench": kind, "environment": environment(setup), "setup": asdict(setup), **report.found}
+    setup, (what, tables, found) = contenders.setup, report
+    results = {"bench": kind, "environment": environment(setup), "setup": asdict(setup), **found}
     if out is not None:
         write_atomically(out, json.dumps(results, indent=2) + "\n")
     if as_json:
         print_json(results)
         return
-    for table in report.tables:
+    for table in tables:
         table.print()
         click.echo()
-    click.echo(f"{report.what[0].upper()}{report.what[1:]}.\n{sentence(results['environment'])}.")
-    least = min((share for share in report.processors if share is not None), default=1.0)
+    click.echo(f"{what[0].upper()}{what[1:]}.\n{sentence(results['environment'])}.")
+    shares = [row["processor"] for row in found.get("entries", found.get("points", ()))]
+    least = min((share for share in shares if share is not None), default=1.0)
     if setup.device == "cpu" and least < _IDLE:
         click.echo(f"The machine was busy: contenders had a CPU core for only {least:.0%} of the time.")
-
-
-def _table(rows: Sequence[dict[str, Any]], *columns: tuple[str, str] | tuple[str, str, Any]) -> Table:
-    """A table of columns: a title, the key of its values, and how to write them if they are numbers.
-
-    Numbers are written by a function or in a format, and stand to the right. The quartiles are those of the times.
-    """
-
-    def cell(row: dict[str, Any], key: str, form: Any = str) -> str:
-        value = row["seconds" if key == "quartiles" else key]
-        if value is None:
-            return ""
-        if key == "quartiles":
-            return f"{_ms(row['low'])} - {_ms(row['high'])}"
-        return str(form(value)) if callable(form) else format(value, form)
-
-    titles = [column[0] for column in columns]
-    right = [number for number, column in enumerate(columns) if len(column) > 2]
-    return Table(titles, [[cell(row, *column[1:]) for column in columns] for row in rows], right)
 
 
 def _ms(seconds: float) -> str:
@@ -170,24 +136,51 @@ def _mib(size: float) -> str:
     return f"{size / 2**20:,.1f}"
 
 
+#: How the numbers of a row are written; all else is text.
+_FORMS: dict[str, Callable[[Any], str]] = {
+    "batch": str,
+    "length": "{:,d}".format,
+    **dict.fromkeys(("seconds", "forward", "backward"), _ms),
+    "quartiles": str,
+    **dict.fromkeys(("bytes", "tensors"), _mib),
+    **dict.fromkeys(("against", "larger"), "{:.2f}".format),
+    "relative": "{:.3f}".format,
+    "steps": "{:.1f}".format,
+    **dict.fromkeys(("time", "memory"), "n^{:.2f}".format),
+    **dict.fromkeys(("largest", "most"), "{:.2g}".format),
+    "accuracy": "{:.2%}".format,
+    "difference": lambda share: f"{100 * share:+.2f}",
+    "share": "{:.1%}".format,
+    "calls": "{:,.0f}".format,
+}
+
+
+def _table(rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> Table:
+    """A table with the titles of some keys of its rows; numbers stand to the right."""
+
+    def cell(row: Mapping[str, Any], key: str) -> str:
+        if key == "quartiles":
+            return "" if row["low"] is None else f"{_ms(row['low'])} - {_ms(row['high'])}"
+        return "" if row[key] is None else _FORMS.get(key, str)(row[key])
+
+    right = [number for number, key in enumerate(titles) if key in _FORMS]
+    return Table(list(titles.values()), [[cell(row, key) for key in titles] for row in rows], right)
+
+
+def _peak_titles(first: str) -> dict[str, str]:
+    return {"tensors": "tensors MiB", "larger": f"x {first}", "bytes": "peak MiB"}
+
+
 def _contender(*default: str) -> Decorator:
-    variants = ", ".join(name if name in ALONE else f"{CRVNN}-{name}" for name in VARIANTS)
     return click.option(
         "--contender",
         "names",
         multiple=True,
         metavar="NAME",
         help="What to measure; the others are compared with the first. May be repeated. Any installed encoder "
-        f"('crvnn list encoders'), or a variant of one: {variants}, or as in my-encoder-hard.  "
+        f"('crvnn list encoders'), or a variant of one: {', '.join(variant_names())}, or as in my-encoder-hard.  "
         f"[default: {', '.join(default)}; with weights of another encoder, that one]",
     )
-
-
-def _chosen(names: Sequence[str], default: Sequence[str], contenders: Contenders, work: str) -> list[str]:
-    """The names of the contenders to measure, checked: those asked for, or the default for the weights."""
-    from crvnn_bench.contenders import check_contenders
-
-    return check_contenders(names or contenders.default(default), contenders.catalog, work == "train")
 
 
 def _weights(default: str) -> Decorator:
@@ -205,8 +198,7 @@ def _batch(default: Any) -> Decorator:
 
 
 def _samples(default: int) -> Decorator:
-    help = "Expressions in an epoch, in whole batches."
-    return _option("--samples", default=default, type=_POSITIVE, help=help)
+    return _option("--samples", default=default, type=_POSITIVE, help="Expressions in all, in whole batches.")
 
 
 def _repeats(default: int) -> Decorator:
@@ -253,11 +245,7 @@ _CLOCK = {
     ),
     _WORK,
     _repeats(5),
-    click.option(
-        "--floor/--no-floor",
-        default=False,
-        help="In training, time the matrix products of the weights' encoder alone as well.",
-    ),
+    click.option("--peaks", is_flag=True, help="Measure the peak memory of a batch as well."),
     _limit(120.0, _FEWER),
     _MEMORY,
 )
@@ -267,57 +255,45 @@ def _speed(
     lengths: tuple[str, ...],
     batch: tuple[int, ...],
     memory: float,
+    peaks: bool,
     **how: Any,
 ) -> Report:
     """Time contenders on ListOps expressions in interleaved runs: medians, quartiles and recursion steps.
 
-    The paper's speed test is 50 training steps at batch 1. Times are for one batch.
+    The paper's speed test is 50 training steps at batch 1. Times are for one batch. With --peaks its peak memory is
+    measured, too, every contender in a fresh process: that of the process, and that of tensors alone. The difference is
+    allocator overhead: fragmentation in the C library's allocator is often as large again.
 
     \b
     Examples:
       crvnn bench speed --lengths 701-1000 --samples 10
-      crvnn bench speed --weights untrained --lengths 1000 --lengths 2000 --floor
+      crvnn bench speed --weights untrained --lengths 1000 --lengths 2000 --peaks
       crvnn bench speed --work forward --contender crvnn-hard --contender dense
       crvnn bench speed --batch 32 --contender crvnn --contender ordered-memory
       crvnn bench speed --weights untrained --similar --lengths 4-100
       crvnn bench speed --weights runs/mine --contender my-encoder
     """
-    from crvnn_bench.experiments import Round, compare
-    from crvnn_bench.workloads import read_range
+    from crvnn_bench.experiments import measure
+    from crvnn_bench.workloads import Workload, read_range
 
-    spans, work = [read_range(text) for text in lengths], how["work"]
-    chosen = _chosen(names, ("crvnn", "dense"), contenders, work)
-    if how["floor"] and (work != "train" or contenders.encoder not in chosen):
-        raise click.UsageError(
-            f"--floor is about training steps of the contender {contenders.encoder}; it must be among them."
-        )
-    rows = []
-    for span in spans:
-        for size in dict.fromkeys(batch):
-            round_ = Round(lengths=span, batch=size, memory=memory * GIB, **how)
-            rows += compare(contenders, chosen, round_)
-    table = _table(
-        rows,
-        ("weights", "weights"),
-        ("tokens", "lengths"),
-        ("batch", "batch", "d"),
-        ("contender", "contender"),
-        ("ms a batch", "seconds", _ms),
-        ("quartiles", "quartiles", ""),
-        (f"x {chosen[0]}", "against", ".2f"),
-        ("steps", "steps", ".1f"),
-        ("", "note"),
-    )
-    setup, clock = contenders.setup, _CLOCK[work]
-    facts = {"work": work, "clock": clock, "samples": how["samples"], "similar": how["similar"]}
-    found = {"facts": facts, "entries": rows}
-    processors = [row["processor"] for row in rows]
-    return Report(setup, clock, [table], found, processors)
+    work = how["work"]
+    chosen = contenders.choose(names, ("crvnn", "dense"), work)
+    loads = [
+        Workload(lengths=read_range(text), batch=size, memory=memory * GIB, **how)
+        for text in lengths
+        for size in dict.fromkeys(batch)
+    ]
+    rows = measure(contenders, chosen, loads, memory=peaks)
+    titles = {"weights": "weights", "lengths": "tokens", "batch": "batch", "contender": "contender"}
+    titles |= {"seconds": "ms a batch", "quartiles": "quartiles", "against": f"x {chosen[0]}"}
+    titles |= {"steps": "steps"} | (_peak_titles(chosen[0]) if peaks else {})
+    facts = {"work": work, "clock": _CLOCK[work], "samples": how["samples"], "similar": how["similar"]}
+    return _CLOCK[work], [_table(rows, titles | {"note": ""})], {"facts": facts, "entries": rows}
 
 
 @_measurement(
     "encoders",
-    "Compare all encoders: time of an epoch, memory.",
+    "Compare all encoders: time and memory of a training step.",
     click.option(
         "--contender",
         "names",
@@ -343,15 +319,16 @@ def _encoders(
     batch: int,
     samples: int,
     memory: float,
-    **how: Any,
+    limit: float,
+    repeats: int,
 ) -> Report:
-    """Compare encoders of equal width: the seconds of an epoch of training, and the peak memory of a step.
+    """Compare encoders of equal width: the time and the peak memory of a training step.
 
-    An epoch is timed in interleaved runs of all encoders in one process, without the optimizer; its median is shown.
-    Memory is the peak of tensors, measured in a fresh process for each. An encoder that cannot do a workload, or not
-    within the limits, is listed with the reason; so the defaults take about ten minutes of one core. With --weights the
-    encoder that they are for has them, and the others are untrained. crvnn-self-training is crvnn with the objective
-    'self-training': composition along the best of four sampled trees, in place of soft ones.
+    Steps are timed in interleaved runs of all encoders in one process, without the optimizer; medians are shown.
+    Memory is measured in a fresh process for each. An encoder that cannot do a workload, or not within the limits, is
+    listed with the reason; so the defaults take about ten minutes of one core. With --weights the encoder that they are
+    for has them, and the others are untrained. crvnn-self-training is crvnn with the objective 'self-training':
+    composition along the best of four sampled trees, in place of soft ones.
 
     \b
     Examples:
@@ -359,82 +336,35 @@ def _encoders(
       crvnn bench encoders --contender crvnn --contender gumbel-tree --lengths 100
       crvnn bench encoders --weights listops --threads 1 --out encoders.json
     """
-    from crvnn_bench.contenders import all_encoders, check_contenders
-    from crvnn_bench.experiments import Round, compare_encoders
-    from crvnn_bench.workloads import read_range
+    from crvnn_bench.experiments import measure
+    from crvnn_bench.workloads import Workload, read_range
 
-    spans = list(dict.fromkeys(map(read_range, lengths)))
-    setup, catalog = contenders.setup, contenders.catalog
-    chosen = check_contenders(names or all_encoders(catalog), catalog, training=True)
-    samples = max(1, samples // batch) * batch
-    round_ = Round(
-        lengths=spans[0],
-        batch=batch,
-        samples=samples,
-        work="train",
-        memory=memory * GIB,
-        similar=True,
-        **how,
-    )
-    rows, processors = compare_encoders(contenders, chosen, spans, round_)
-    table = _table(
-        rows,
-        ("tokens", "lengths"),
-        ("encoder", "contender"),
-        ("s an epoch", "seconds", ".2f"),
-        (f"x {chosen[0]}", "slower", ".2f"),
-        ("peak MiB", "bytes", _mib),
-        (f"x {chosen[0]}", "larger", ".2f"),
-        ("", "note"),
-    )
-    width, whose = contenders.base.model.encoder.width, "" if setup.weights == UNTRAINED else "weights "
-    steps = f"epochs of {samples // batch} training steps of {batch} expressions"
-    found = {"facts": {"batch": batch, "samples": samples}, "entries": rows}
-    return Report(setup, f"{steps}, width {width}, {whose}{setup.weights}", [table], found, processors)
-
-
-@_measurement(
-    "memory",
-    "Measure the peak memory of a training step.",
-    _weights("listops"),
-    _contender(*_WITH_CHECKPOINTS),
-    _lengths("1000"),
-    _batch(1),
-    _WORK,
-)
-def _memory(
-    contenders: Contenders, names: tuple[str, ...], lengths: tuple[str, ...], batch: int, work: Any
-) -> Report:
-    """Measure the peak memory of one training step, every contender in a fresh process.
-
-    The peak is that of the process; beside it stands the peak of tensors alone. The difference is allocator overhead:
-    fragmentation in the C library's allocator is often as large again, in others (jemalloc) small.
-
-    \b
-    Examples:
-      crvnn bench memory --lengths 1000
-      crvnn bench memory --weights untrained --lengths 701-1000 --batch 8
-    """
-    from crvnn_bench.experiments import peaks
-    from crvnn_bench.workloads import read_range
-
-    spans = [read_range(text) for text in lengths]
-    chosen = _chosen(names, _WITH_CHECKPOINTS, contenders, work)
-    rows = peaks(contenders, chosen, spans, batch, work)
-    table = _table(
-        rows,
-        ("weights", "weights"),
-        ("tokens", "lengths"),
-        ("batch", "batch", "d"),
-        ("contender", "contender"),
-        ("peak MiB", "bytes", _mib),
-        (f"x {chosen[0]}", "against", ".2f"),
-        ("tensors MiB", "tensors", _mib),
-        ("steps", "steps", ".1f"),
-        ("", "note"),
-    )
-    setup = contenders.setup
-    return Report(setup, rows[0]["measured"], [table], {"entries": rows})
+    chosen = contenders.choose(names or contenders.all_encoders, (), "train")
+    steps = max(1, samples // batch)
+    loads = [
+        Workload(
+            lengths=read_range(text),
+            batch=batch,
+            samples=samples,
+            similar=True,
+            repeats=repeats,
+            limit=limit * steps,
+            step_limit=limit,
+            memory=memory * GIB,
+        )
+        for text in dict.fromkeys(lengths)
+    ]
+    rows = measure(contenders, chosen, loads, memory=True)
+    titles = {
+        "lengths": "tokens",
+        "contender": "encoder",
+        "seconds": "ms a step",
+        "against": f"x {chosen[0]}",
+    }
+    table = _table(rows, titles | _peak_titles(chosen[0]) | {"note": ""})
+    width, weights = contenders.base.model.encoder.width, contenders.setup.weights
+    what = f"{steps} training steps of {batch} expressions, width {width}, weights '{weights}'"
+    return what, [table], {"facts": {"batch": batch, "samples": steps * batch}, "entries": rows}
 
 
 @_measurement(
@@ -471,31 +401,24 @@ def _growth(
       crvnn bench lengths --out lengths.json
       crvnn bench lengths --contender crvnn --length 1000 --length 32000
     """
-    from crvnn_bench.experiments import exponents, sweep
+    from crvnn_bench.experiments import exponents, measure
+    from crvnn_bench.workloads import Range, Workload
 
-    contenders.setup = setup = evolve(contenders.setup, max_steps=depth)
-    chosen = _chosen(names, _WITH_CHECKPOINTS, contenders, "train")
-    points = list(sweep(contenders, chosen, sorted(set(lengths)), memory=memory * GIB, **how))
-    grown = exponents(points)
-    figures = _table(
-        sorted(points, key=lambda point: (chosen.index(point["contender"]), point["length"])),
-        ("contender", "contender"),
-        ("tokens", "length", ",d"),
-        ("ms", "seconds", _ms),
-        ("quartiles", "quartiles", ""),
-        ("peak MiB", "bytes", _mib),
-        ("", "note"),
-    )
-    growth = _table(
-        [{"contender": name, **grown[name]} for name in chosen],
-        ("contender", "contender"),
-        ("time grows as", "time", "n^{:.2f}".format),
-        ("memory grows as", "memory", "n^{:.2f}".format),
-    )
-    found = {"width": contenders.base.model.encoder.width, "points": points, "exponents": grown}
-    return Report(
-        setup, f"training steps on random tokens; halting off, {depth} steps", [figures, growth], found
-    )
+    contenders.setup = evolve(contenders.setup, max_steps=depth)
+    chosen = contenders.choose(names, _WITH_CHECKPOINTS, "train")
+    loads = [
+        Workload(lengths=Range(length, length), random=True, memory=memory * GIB, **how)
+        for length in dict.fromkeys(lengths)
+    ]
+    rows = measure(contenders, chosen, loads, memory=True)
+    grown = exponents(rows)
+    titles = {"contender": "contender", "length": "tokens", "seconds": "ms", "quartiles": "quartiles"}
+    by_contender = sorted(rows, key=lambda row: chosen.index(row["contender"]))
+    figures = _table(by_contender, titles | {"bytes": "peak MiB", "note": ""})
+    titles = {"contender": "contender", "time": "time grows as", "memory": "memory grows as"}
+    growth = _table([{"contender": name, **grown[name]} for name in chosen], titles)
+    found = {"width": contenders.base.model.encoder.width, "points": rows, "exponents": grown}
+    return f"training steps on random tokens; halting off, {depth} steps", [figures, growth], found
 
 
 @_measurement(
@@ -524,21 +447,11 @@ def _shortcuts(contenders: Contenders, rows: int, tolerances: tuple[float, ...])
     """
     from crvnn_bench.experiments import effects, settings
 
-    setup = contenders.setup
-    found = effects(contenders, rows, settings(contenders, list(dict.fromkeys(tolerances))))
-    table = _table(
-        found,
-        ("setting", "setting"),
-        ("seconds", "seconds", ".2f"),
-        ("x none", "relative", ".3f"),
-        ("largest change", "largest", ".2g"),
-        ("99.9% below", "most", ".2g"),
-        ("accuracy", "accuracy", ".2%"),
-        ("difference", "difference", lambda share: f"{100 * share:+.2f}"),
-        ("steps", "steps", ".1f"),
-    )
-    what = f"forward passes on {rows:,} expressions of all lengths, weights '{setup.weights}'"
-    return Report(setup, what, [table], {"rows": rows, "effects": found})
+    found = effects(contenders, rows, settings(contenders, tolerances))
+    titles = {"setting": "setting", "seconds": "ms", "relative": "x none", "largest": "largest change"}
+    titles |= {"most": "99.9% below", "accuracy": "accuracy", "difference": "difference", "steps": "steps"}
+    what = f"forward passes on {rows:,} expressions of all lengths, weights '{contenders.setup.weights}'"
+    return what, [_table(found, titles)], {"rows": rows, "effects": found}
 
 
 @_measurement(
@@ -548,7 +461,7 @@ def _shortcuts(contenders: Contenders, rows: int, tolerances: tuple[float, ...])
     _contender("crvnn"),
     _option("--lengths", default="701-1000", metavar="LOW-HIGH", help="Tokens."),
     _batch(1),
-    _option("--samples", default=3, type=_POSITIVE, help="Expressions in all."),
+    _samples(3),
     _option("--top", default=15, type=_POSITIVE, help="Operations to show."),
 )
 def _profile(
@@ -562,31 +475,24 @@ def _profile(
       crvnn bench profile --contender dense-retriever
     """
     from crvnn_bench.profile import profile_step
-    from crvnn_bench.timing import ready
-    from crvnn_bench.workloads import read_range, samples_of
+    from crvnn_bench.workloads import Workload, read_range
 
-    span, setup = read_range(lengths), contenders.setup
-    groups = samples_of(span, batch, samples, setup.seed)
-    profiles, chosen = {}, _chosen(names, ("crvnn",), contenders, "train")
+    load = Workload(lengths=read_range(lengths), batch=batch, samples=samples)
+    profiles, chosen = {}, contenders.choose(names, ("crvnn",), "train")
     with counting(len(chosen), "profiling") as done:
         for name in chosen:
-            model = ready("train", contenders.build(name))
-            profiles[name] = profile_step(model, [model.batch(group).to(setup.device) for group in groups])
+            contender = contenders.build(name)
+            profiles[name] = profile_step(contender, load.batches(contender, contenders.setup)[0])
             done(1)
+    titles = {"forward": "forward ms", "backward": "backward ms", "share": "share", "calls": "calls"}
     tables = [
-        _table(
-            shares,
-            (f"{title} of {name}", "name"),
-            ("forward ms", "forward", _ms),
-            ("backward ms", "backward", _ms),
-            ("share", "share", ".1%"),
-            ("calls", "calls", ",.0f"),
-        )
+        _table(shares, {"name": f"{title} of {name}"} | titles)
         for name, found in profiles.items()
         for title, shares in (("slot", found["slots"]), ("operation", found["operations"][:top]))
     ]
-    what = f"one training step at {span} tokens, batch {batch}, weights '{setup.weights}', profiler on"
-    return Report(setup, what, tables, {"lengths": str(span), "batch": batch, "profiles": profiles})
+    weights = contenders.setup.weights
+    what = f"one training step at {load.lengths} tokens, batch {batch}, weights '{weights}', profiler on"
+    return what, tables, {"lengths": str(load.lengths), "batch": batch, "profiles": profiles}
 
 
 @bench.command("plot", short_help="Plot the results of 'crvnn bench lengths'.")

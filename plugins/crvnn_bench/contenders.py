@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Literal
 
 import attrs
+import torch
 from attrs import frozen
 from torch import Tensor
 
-from crvnn_bench.setup import ALONE, CRVNN, UNTRAINED, VARIANTS, Setup
+from crvnn_bench.setup import ALONE, CRVNN, UNTRAINED, VARIANTS, Setup, variant_names
 from crvnn_core import (
     Batch,
     Catalog,
     CrvnnError,
-    Encoder,
-    Encoding,
     Model,
     Objective,
     RunSpec,
@@ -35,6 +35,8 @@ from crvnn_core.spec import read_spec
 from crvnn_core.spec.assembly import assemble
 from crvnn_tasks.listops.language import VOCABULARY
 
+Work = Literal["train", "forward"]
+
 #: Settings of the encoder that make a variant, or a part of it.
 _SETTINGS = {
     "checkpointed": "model.encoder.checkpoint=true",
@@ -43,8 +45,40 @@ _SETTINGS = {
 }
 
 
-def read_name(text: str, encoders: Collection[str]) -> tuple[str, str] | None:
-    """The encoder, empty for the one that has the weights, and the variant, empty for none; ``None`` if unknown.
+@frozen
+class Contender:
+    """A model, and the work that is measured: a training step without the optimizer, or a forward pass."""
+
+    model: Model
+    work: Work = "train"
+    hard: bool = False
+    #: Whether native kernels may be used.
+    kernels: bool = True
+    #: What is minimised in place of the loss of the labels.
+    objective: Objective | None = None
+
+    def perform(self, batch: Batch) -> Tensor:
+        """Do the work on a batch: the recursion steps that each sequence took [B]. The weights do not change."""
+        if self.work == "forward":
+            return self.output(batch).encodings[0].steps
+        self.model.zero_grad()
+        with contextlib.nullcontext() if self.kernels else without():
+            if self.objective is None:
+                output = self.model(batch)
+                loss = output.loss(batch.labels)
+            else:
+                loss, output = self.objective.loss(self.model, self.model, batch, ())
+        loss.backward()  # type: ignore[no-untyped-call]
+        return output.encodings[0].steps
+
+    def output(self, batch: Batch) -> Output:
+        """What the model gives for a batch, without gradients."""
+        with torch.inference_mode(), contextlib.nullcontext() if self.kernels else without():
+            return self.model(batch, hard=self.hard)
+
+
+def read_name(text: str, encoders: Collection[str]) -> tuple[str, str]:
+    """The encoder, empty for the one that has the weights, and the variant, empty for none.
 
     :param encoders: the names of installed encoders.
     """
@@ -56,35 +90,11 @@ def read_name(text: str, encoders: Collection[str]) -> tuple[str, str] | None:
         encoder = text.removesuffix(f"-{variant}")
         if encoder != text and encoder in encoders:
             return encoder, variant
-    return None
-
-
-def known_contenders(catalog: Catalog) -> list[str]:
-    """The contenders to choose from: ``crvnn``, its variants, and the other installed encoders."""
-    variants = [name if name in ALONE else f"{CRVNN}-{name}" for name in VARIANTS]
-    return list(dict.fromkeys([CRVNN, *variants, *catalog.components["encoder"]]))
-
-
-def check_contenders(names: Sequence[str], catalog: Catalog, training: bool) -> list[str]:
-    """The names without repetitions; an error for one that is unknown, or that cannot be trained but should be."""
-    for text in names:
-        name = read_name(text, catalog.components["encoder"])
-        if name is None:
-            known = known_contenders(catalog)
-            raise UnknownNameError(
-                f"no contender is called '{text}'.{nearest(text, known)} Contenders: {', '.join(known)}. "
-                f"Other encoders have variants, too: ENCODER-VARIANT, as in '{CRVNN}-hard'."
-            )
-        if training and name[1] == "hard":
-            raise CrvnnError(f"{text} is inference only; leave it out, or measure --work forward")
-        if not training and name[1] == "self-training":
-            raise CrvnnError(f"{text} differs in training only; leave it out, or measure --work train")
-    return list(dict.fromkeys(names))
-
-
-def all_encoders(catalog: Catalog) -> list[str]:
-    """Every installed encoder; ``crvnn`` first, by its own loss and by self-training."""
-    return list(dict.fromkeys([CRVNN, f"{CRVNN}-self-training", *sorted(catalog.components["encoder"])]))
+    known = list(dict.fromkeys([CRVNN, *variant_names(), *encoders]))
+    raise UnknownNameError(
+        f"no contender is called '{text}'.{nearest(text, known)} Contenders: {', '.join(known)}. "
+        f"Other encoders have variants, too: ENCODER-VARIANT, as in '{CRVNN}-hard'."
+    )
 
 
 class Contenders:
@@ -109,44 +119,54 @@ class Contenders:
         """The name of the encoder that the weights are for."""
         return self.base.spec.model.encoder.name
 
-    def default(self, names: Sequence[str]) -> Sequence[str]:
-        """The contenders if none are asked for: ``names``, which are about crvnn, or else the weights' encoder."""
-        return names if self.encoder == CRVNN else [self.encoder]
+    @property
+    def all_encoders(self) -> list[str]:
+        """Every installed encoder; ``crvnn`` first, by its own loss and by self-training."""
+        return list(
+            dict.fromkeys([CRVNN, f"{CRVNN}-self-training", *sorted(self.catalog.components["encoder"])])
+        )
+
+    def choose(self, names: Sequence[str], default: Sequence[str], work: Work) -> list[str]:
+        """The names without repetitions; an error for one that is unknown, or that does not do the work.
+
+        :param default: of variants of crvnn; with the weights of another encoder that one is the default.
+        """
+        chosen = list(dict.fromkeys(names or (default if self.encoder == CRVNN else [self.encoder])))
+        for text in chosen:
+            _, variant = read_name(text, self.catalog.components["encoder"])
+            if work == "train" and variant == "hard":
+                raise CrvnnError(f"{text} is inference only; leave it out, or measure --work forward")
+            if work == "forward" and variant == "self-training":
+                raise CrvnnError(f"{text} differs in training only; leave it out, or measure --work train")
+        return chosen
 
     def remark(self, name: str) -> str:
         """What to say of a contender's weights: that they are not the ones asked for, if so."""
-        asked = self.setup.weights != UNTRAINED
-        return "untrained" if asked and self._read(name)[0] not in ("", self.encoder) else ""
+        encoder, _ = read_name(name, self.catalog.components["encoder"])
+        return "untrained" if self.setup.weights != UNTRAINED and encoder not in ("", self.encoder) else ""
 
-    def build(self, name: str) -> Model:
-        """A contender's model on the setup's device; an error if its encoder has no such variant."""
-        (encoder, variant), base = self._read(name), self.base
+    def build(self, name: str, work: Work = "train") -> Contender:
+        """A contender on the setup's device; an error if its encoder has no such variant."""
+        encoder, variant = read_name(name, self.catalog.components["encoder"])
+        base = self.base
         if encoder not in ("", self.encoder):
             base = self._untrained({"encoder": encoder}, base.model.encoder.width)
         kind = base.spec.model.encoder.name
-        parts, sets = self._changes(base.spec, variant)
         try:
             own = attrs.evolve(base, model=copy.deepcopy(base.model))
-            model = exchange_parts(own, self.catalog, parts, sets).model
+            model = exchange_parts(own, self.catalog, *self._changes(base.spec, variant)).model
         except SpecError as error:
             raise CrvnnError(f"{name}: the encoder '{kind}' has no such variant:\n{error}") from None
-        if variant == "hard":
-            if not model.encoder.hard_inference:
-                raise CrvnnError(f"{name}: the encoder '{kind}' declares no hard inference (hard_inference)")
-            _decide_hard(model.encoder)
-        elif variant in ("torch", "dense"):
-            _run_without_kernels(model.encoder)
-        elif variant == "self-training":
+        if variant == "hard" and not model.encoder.hard_inference:
+            raise CrvnnError(f"{name}: the encoder '{kind}' declares no hard inference (hard_inference)")
+        objective = None
+        if variant == "self-training":
             component = self.catalog.find("objective", "self-training").component
             # Decisions learn from every tree, whatever the weights: else untrained ones would have less to do.
-            given = {"task": base.task, "seed": self.setup.seed}
-            _train_by(component.make(given, confidence=0.0), model)
-        return model.to(self.setup.device)
-
-    def _read(self, name: str) -> tuple[str, str]:
-        found = read_name(name, self.catalog.components["encoder"])
-        assert found is not None, name  # check_contenders has seen to it
-        return found
+            objective = component.make({"task": base.task, "seed": self.setup.seed}, confidence=0.0)
+            objective.expect(model)
+        model.to(self.setup.device).train(work == "train")
+        return Contender(model, work, variant == "hard", variant not in ("torch", "dense"), objective)
 
     def _untrained(self, parts: dict[str, str], width: int) -> Trained:
         sets = ["task=listops", f"model.width={width}", f"seed={self.setup.seed}"]
@@ -174,49 +194,3 @@ class Contenders:
             if "noise" in decision.parameters():  # else every repeat would decide otherwise
                 sets.append("model.decision.noise=0.0")
         return parts, sets
-
-
-def _decide_hard(encoder: Encoder) -> None:
-    """Let an encoder decide hard, whatever it is asked for."""
-    forward = encoder.forward
-
-    def hard_forward(inputs: Tensor, mask: Tensor, *, trace: bool = False, hard: bool = True) -> Encoding:
-        return forward(inputs, mask, trace=trace, hard=True)  # type: ignore[call-arg]
-
-    encoder.forward = hard_forward  # type: ignore[method-assign]
-
-
-def _run_without_kernels(encoder: Encoder) -> None:
-    """Let torch do everything while an encoder runs."""
-    forward = encoder.forward
-
-    def torch_forward(inputs: Tensor, mask: Tensor, **options: bool) -> Encoding:
-        with without():
-            return forward(inputs, mask, **options)
-
-    encoder.forward = torch_forward  # type: ignore[method-assign]
-
-
-def _train_by(objective: Objective, model: Model) -> None:
-    """Let a model's loss in training be that of an objective, which asks for more than one pass."""
-    objective.expect(model)
-    forward = model.forward
-
-    def training_forward(batch: Batch, **options: Any) -> Output | _Loss:
-        if not model.training or options:
-            return forward(batch, **options)
-        loss, output = objective.loss(model, forward, batch, ())
-        return _Loss(loss, output.encodings)
-
-    model.forward = training_forward  # type: ignore[method-assign, assignment]
-
-
-@frozen
-class _Loss:
-    """The output of a model whose loss was computed with it."""
-
-    value: Tensor
-    encodings: tuple[Encoding, ...]
-
-    def loss(self, labels: Tensor) -> Tensor:
-        return self.value

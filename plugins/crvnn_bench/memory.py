@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
+import pickle
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -15,122 +18,102 @@ from pathlib import Path
 import torch
 from attrs import asdict, frozen
 
-from crvnn_bench.contenders import Contenders
+from crvnn_bench.contenders import Contender, Contenders
 from crvnn_bench.setup import Setup
-from crvnn_bench.timing import Work, perform, ready
-from crvnn_bench.workloads import random_batch, read_range, samples_of
-from crvnn_core import CrvnnError, create_plugin_manager, read_catalog
-from crvnn_core.training.data import example_length, out_of_memory
+from crvnn_bench.workloads import Workload, random_batch
+from crvnn_core import Batch, CrvnnError, create_plugin_manager, read_catalog
+from crvnn_core.training.data import out_of_memory
 
 _SHORT = 8  # tokens of the warm-up
-_ERROR_TAIL = 400  # characters of a failed process's stderr in the error message
 GIB = 2**30
 #: How the peak of the process is measured.
 METHOD = "highest resident set, less the resident set just before; on CUDA, the highest allocation"
 
 
-@frozen(kw_only=True)
-class Request:
-    """What the fresh process is to measure."""
-
-    setup: Setup
-    contender: str
-    work: Work
-    lengths: str  # as read_range takes them
-    batch: int = 1
-    #: A sequence of random tokens instead of expressions.
-    random: bool = False
-    #: Seconds that the work may take, and bytes, judging by the longest sequence alone; 0 for any. More is not done.
-    limit: float = 0.0
-    memory: float = 0.0
-
-
 @frozen
 class Peak:
-    """Peak memory of the work; ``None`` and a note where there was not enough."""
+    """Peak memory of the work on one batch; ``None`` and a note where there was not enough."""
 
     bytes: int | None = None
-    steps: float | None = None
-    tokens: int | None = None
     #: The most bytes that tensors took at once; the rest of the peak is allocator overhead.
     tensors: int | None = None
-    #: Why there is no number, if there is none.
     note: str = ""
 
 
-def measure(request: Request) -> Peak:
-    """The peak memory of the work, done in a fresh process; an error if that fails other than for memory."""
-    command = [sys.executable, "-m", "crvnn_bench.memory", json.dumps(asdict(request))]
-    finished = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+def measure_peak(setup: Setup, name: str, load: Workload) -> Peak:
+    """The peak memory of a contender, in a fresh process; an error if that fails other than for memory."""
+    command, request = [sys.executable, "-m", "crvnn_bench.memory"], pickle.dumps((setup, name, load))
+    finished = subprocess.run(command, input=request, capture_output=True)
     if finished.returncode == 0:
         return Peak(**json.loads(finished.stdout.splitlines()[-1]))
     if finished.returncode == -signal.SIGKILL:
         return Peak(note="killed by the system: out of memory")
-    if request.limit and finished.returncode == -signal.SIGALRM:
-        return Peak(note=f"not run: a step takes more than {request.limit:g} s (--limit)")
-    tail = finished.stderr.strip()[-_ERROR_TAIL:]
-    raise CrvnnError(f"measuring the memory of {request.contender} failed:\n{tail}")
+    if load.step_limit and finished.returncode == -signal.SIGALRM:
+        return Peak(note=f"not run: a step takes more than {load.step_limit:g} s (--limit)")
+    message = finished.stderr.decode(errors="replace").strip()[-400:]
+    raise CrvnnError(f"measuring the memory of {name} failed:\n{message}")
 
 
-def measure_here(request: Request) -> Peak:
-    """The peak memory of the work, done in this process after a short warm-up."""
-    setup, lengths = request.setup, read_range(request.lengths)
-    if setup.threads:
-        torch.set_num_threads(setup.threads)
-    torch.set_flush_denormal(True)
+def measure_here(setup: Setup, name: str, load: Workload) -> Peak:
+    """The peak memory of a contender, in this process after a short warm-up."""
+    setup.prepare()
     catalog = read_catalog(create_plugin_manager(files=[Path(file) for file in setup.plugins]))
-    model = ready(request.work, Contenders(setup, catalog).build(request.contender))
-    perform(request.work, model, random_batch(_SHORT, model, setup.seed, setup.device))
-    model.zero_grad()
+    contender = Contenders(setup, catalog).build(name, load.work)
+    contender.perform(random_batch(_SHORT, contender.model, setup.seed, setup.device))
     try:
-        if request.random:
-            batch = random_batch(lengths.high, model, setup.seed, setup.device)
-        else:
-            (examples,) = samples_of(lengths, request.batch, request.batch, setup.seed)
-            if request.memory:
-                longest = model.batch([max(examples, key=example_length)]).to(setup.device)
-                with _ended_after(request.limit):
-                    needed = tensor_peak(lambda: perform(request.work, model, longest), setup.device)
-                model.zero_grad()
-                if refusal := over_memory(request.batch * needed, request.memory):
-                    return Peak(note=refusal)
-            batch = model.batch(examples).to(setup.device)
-        with _ended_after(request.limit):
-            peak, steps = _peak(lambda: perform(request.work, model, batch), setup.device)
+        (batch,), longest = load.batches(contender, setup)
+        with _ended_after(load.step_limit):
+            if note := too_large(contender, load, longest, setup.device):
+                return Peak(note=note)
+            contender.model.zero_grad()
+            peak = _peak(lambda: contender.perform(batch), setup.device)
     except CrvnnError as error:  # an encoder's own limit: a length, say
         return Peak(note=f"not run: {error}")
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
         return Peak(note="out of memory")
-    model.zero_grad()
-    tensors = tensor_peak(lambda: perform(request.work, model, batch), setup.device)
-    return Peak(peak, float(steps.double().mean()), int(batch.sequences[0].mask.sum()), tensors)
+    contender.model.zero_grad()
+    tensors = tensor_peak(lambda: contender.perform(batch), setup.device)
+    refusal = over_memory(tensors, load.memory)
+    return Peak(note=refusal) if refusal else Peak(peak, tensors)
 
 
-def _peak(job: Callable[[], torch.Tensor], device: str) -> tuple[int, torch.Tensor]:
-    """How far the memory of the process, or of a CUDA device, grows during a job; and the job's result."""
+def too_large(contender: Contender, load: Workload, longest: Batch, device: str) -> str:
+    """Why a batch would take too much memory, judging by its longest sequence alone; empty if it would not."""
+    if load.batch == 1 or load.memory == math.inf:
+        return ""
+    return over_memory(load.batch * tensor_peak(lambda: contender.perform(longest), device), load.memory)
+
+
+def over_memory(wanted: float, allowed: float) -> str:
+    """Why a batch of so many bytes is not run; empty if it is."""
+    if wanted <= allowed:
+        return ""
+    return (
+        f"not run: a batch would take some {wanted / GIB:.1f} GiB of the {allowed / GIB:g} allowed (--memory)"
+    )
+
+
+def _peak(job: Callable[[], object], device: str) -> int:
+    """How far the memory of the process, or of a CUDA device, grows during a job."""
     gc.collect()
     if device.startswith("cuda"):
-        found: list[torch.Tensor] = []
-        return tensor_peak(lambda: found.append(job()), device), found[0]
+        return tensor_peak(job, device)
     with contextlib.suppress(OSError):  # without it the peak includes start-up: little, in a fresh process
         Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM to VmRSS
     before = _resident("VmRSS")
-    result = job()
-    return max(0, _resident("VmHWM") - before), result
+    job()
+    return max(0, _resident("VmHWM") - before)
 
 
 def _resident(size: str) -> int:
-    """A size of /proc/self/status in bytes; where there is no such file, the largest resident set so far."""
+    """A size of /proc/self/status in bytes; where there is no such file (macOS), the largest resident set so far."""
     try:
         status = Path("/proc/self/status").read_text(encoding="utf-8")
-        return 1024 * int(re.findall(rf"^{size}:\s+(\d+) kB", status, re.MULTILINE)[0])
-    except (OSError, IndexError):
-        import resource
-
-        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return largest if sys.platform == "darwin" else 1024 * largest
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return 1024 * int(re.findall(rf"^{size}:\s+(\d+) kB", status, re.MULTILINE)[0])
 
 
 def tensor_peak(job: Callable[[], object], device: str = "cpu") -> int:
@@ -157,21 +140,9 @@ def tensor_peak(job: Callable[[], object], device: str = "cpu") -> int:
     return peak
 
 
-def over_memory(wanted: float, allowed: float) -> str:
-    """Why a batch of so many bytes is not run; empty if it is."""
-    if wanted <= allowed:
-        return ""
-    return (
-        f"not run: a batch would take some {wanted / GIB:.1f} GiB of the {allowed / GIB:g} allowed (--memory)"
-    )
-
-
 @contextlib.contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
-    """A block that ends the process with SIGALRM if it takes longer; where there is no such signal it may."""
-    if not seconds or not hasattr(signal, "setitimer"):
-        yield
-        return
+    """A block that ends the process with SIGALRM if it takes longer; 0 for no limit."""
     # The signal's default action also ends a product in progress.
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -181,5 +152,4 @@ def _ended_after(seconds: float) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    asked = json.loads(sys.argv[1])
-    print(json.dumps(asdict(measure_here(Request(**{**asked, "setup": Setup(**asked["setup"])})))))
+    print(json.dumps(asdict(measure_here(*pickle.load(sys.stdin.buffer)))))

@@ -10,8 +10,9 @@ from typing import Any
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from crvnn_bench.timing import no_garbage_collection, perform
-from crvnn_core import Batch, Model, Neighbourhood
+from crvnn_bench.contenders import Contender
+from crvnn_bench.timing import no_garbage_collection
+from crvnn_core import Batch, Neighbourhood
 from crvnn_core.host.slots import ENCODER_PARTS
 from crvnn_core.inference.cost import part_of
 
@@ -21,19 +22,19 @@ _BACKWARD = "autograd::engine::evaluate_function"
 ENGINE, REST = "engine", "embedding, head and loss"
 
 
-def profile_step(model: Model, batches: Sequence[Batch]) -> dict[str, Any]:
+def profile_step(contender: Contender, batches: Sequence[Batch]) -> dict[str, Any]:
     """The seconds of one training step, and its ``slots`` and ``operations`` with their shares, largest first.
 
     The means over the batches; the times include the profiler's own overhead.
     """
-    perform("train", model, batches[0])
+    contender.perform(batches[0])
     with (
         no_garbage_collection(),
-        _labelled(model.encoder),
+        _labelled(contender.model.encoder),
         profile(activities=[ProfilerActivity.CPU]) as profiler,
     ):
         for batch in batches:
-            perform("train", model, batch)
+            contender.perform(batch)
     events = [event for event in profiler.events() or [] if not event.is_async]
     slots: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     operations: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))

@@ -47,6 +47,19 @@ class Setup:
     #: Plug-in files to load.
     plugins: tuple[str, ...] = field(default=(), converter=tuple)
 
+    def prepare(self) -> None:
+        """Set torch's threads, and flush denormals as training does."""
+        import torch
+
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        torch.set_flush_denormal(True)
+
+
+def variant_names() -> list[str]:
+    """The variants of ``crvnn`` as they are named."""
+    return [name if name in ALONE else f"{CRVNN}-{name}" for name in VARIANTS]
+
 
 def environment(setup: Setup) -> dict[str, Any]:
     """Hardware, versions, threads, seed and date, for the results of a measurement."""
@@ -72,10 +85,10 @@ def environment(setup: Setup) -> dict[str, Any]:
     return found
 
 
-def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def cpu_model() -> str:
     """The model name of the processor."""
     try:
-        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

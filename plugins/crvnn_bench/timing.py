@@ -1,7 +1,4 @@
-"""Interleaved timing: contenders take turns, so that a slow spell of the machine slows down all of them.
-
-What is timed is a training step without the optimizer, or a forward pass.
-"""
+"""Interleaved timing: contenders take turns, so that a slow spell of the machine slows down all of them."""
 
 from __future__ import annotations
 
@@ -11,32 +8,12 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from attrs import define, field
-from torch import Tensor
-
-from crvnn_core import Batch, Model
 
 Job = Callable[[], Any]
-Work = Literal["train", "forward"]
-
-
-def ready(work: Work, model: Model) -> Model:
-    """The model in training mode for training steps, in evaluation mode for forward passes."""
-    return model.train(work == "train")
-
-
-def perform(work: Work, model: Model, batch: Batch) -> Tensor:
-    """Do the work on a batch: the recursion steps that each sequence took [B]. The weights do not change."""
-    if work == "forward":
-        with torch.inference_mode():
-            return model(batch).encodings[0].steps
-    model.zero_grad()
-    output = model(batch)
-    output.loss(batch.labels).backward()  # type: ignore[no-untyped-call]
-    return output.encodings[0].steps
 
 
 @define
@@ -83,7 +60,7 @@ def interleave(
     repeats: int,
     limit: float = math.inf,
     *,
-    synchronize: Callable[[], None] = lambda: None,
+    device: str = "cpu",
     clock: Callable[[], float] = time.perf_counter,
     done: Callable[[int], None] = lambda number: None,
 ) -> dict[str, Timed]:
@@ -91,7 +68,7 @@ def interleave(
 
     :param limit: seconds that a contender may spend on one repeat. One that exceeds them is not run again, so it has
         fewer repeats, or only some of the jobs.
-    :param synchronize: called before the clock is read, to wait for a device.
+    :param device: whose queued work is waited for before the clock is read.
     :param done: called with 1 for each job that was run or left out.
     """
     timed, names = {name: Timed() for name in contenders}, list(contenders)
@@ -100,34 +77,30 @@ def interleave(
         gc.collect()
         current: dict[str, list[float]] = {name: [] for name in contenders}
         for number in range(length):
-            first = (repeat + number) % max(1, len(names))
+            first = (repeat + number) % len(names)
             for name in names[first:] + names[:first]:
                 done(1)
-                if timed[name].cut or number >= len(contenders[name]):
+                record = timed[name]
+                if record.cut or number >= len(contenders[name]):
                     continue
-                seconds, cpu, result = _time(contenders[name][number], synchronize, clock)
-                timed[name].wall += seconds
-                timed[name].cpu += cpu
+                with no_garbage_collection():
+                    _synchronize(device)
+                    cpu, began = time.process_time(), clock()
+                    result = contenders[name][number]()
+                    _synchronize(device)
+                    seconds, cpu = clock() - began, time.process_time() - cpu
+                record.wall += seconds
+                record.cpu += cpu
                 current[name].append(seconds)
                 if repeat == 0:
-                    timed[name].results.append(result)
-                timed[name].cut = sum(current[name]) > limit
-        for name, seconds_ in current.items():
-            if seconds_ and (repeat == 0 or len(seconds_) == timed[name].jobs):
-                timed[name].seconds.append(seconds_)
+                    record.results.append(result)
+                record.cut = sum(current[name]) > limit
+        for name, times in current.items():
+            if times and (repeat == 0 or len(times) == timed[name].jobs):
+                timed[name].seconds.append(times)
     for record in timed.values():  # not cut if the limit was exceeded by the very last job
         record.cut = record.cut and (len(record.seconds) < repeats or record.jobs < length)
     return timed
-
-
-def _time(job: Job, synchronize: Callable[[], None], clock: Callable[[], float]) -> tuple[float, float, Any]:
-    """Wall-clock seconds, CPU seconds, and the result."""
-    with no_garbage_collection():
-        synchronize()
-        cpu, began = time.process_time(), clock()
-        result = job()
-        synchronize()
-        return clock() - began, time.process_time() - cpu, result
 
 
 @contextlib.contextmanager
@@ -142,11 +115,9 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def synchronizer(device: str) -> Callable[[], None]:
-    """A function that waits until a device has finished its queued work; it does nothing for a CPU."""
+def _synchronize(device: str) -> None:
     if device.startswith("cuda"):
-        return lambda: torch.cuda.synchronize(device)
-    return lambda: None
+        torch.cuda.synchronize(device)
 
 
 def ratio(one: Timed, other: Timed) -> float | None:

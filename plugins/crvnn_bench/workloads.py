@@ -1,13 +1,17 @@
-"""Inputs for measurements: ListOps expressions of given lengths, and random tokens."""
+"""What is measured on: ListOps expressions of given lengths, or random tokens."""
 
 from __future__ import annotations
 
+import math
 import random
 import re
-from itertools import islice
+from functools import cache
+from itertools import chain, islice
 
 from attrs import frozen
 
+from crvnn_bench.contenders import Contender, Work
+from crvnn_bench.setup import Setup
 from crvnn_core import Batch, Example, InputError, Model
 from crvnn_core.training.data import example_length
 from crvnn_core.trees import Tree
@@ -35,6 +39,40 @@ def read_range(text: str) -> Range:
     return Range(low, high)
 
 
+@frozen(kw_only=True)
+class Workload:
+    """What every contender does, and within which limits."""
+
+    lengths: Range
+    batch: int = 1
+    #: How many expressions in all, in whole batches.
+    samples: int = 1
+    #: Whether the expressions of a batch have similar lengths, as in training.
+    similar: bool = False
+    #: A sequence of random tokens instead of expressions.
+    random: bool = False
+    work: Work = "train"
+    repeats: int = 1
+    #: Seconds that one repeat of a contender may take before it is measured fewer times.
+    limit: float = math.inf
+    #: Seconds and bytes that one batch may take; a contender that needs more is not run. 0 seconds are no limit.
+    step_limit: float = 0.0
+    memory: float = math.inf
+
+    def batches(self, contender: Contender, setup: Setup) -> tuple[list[Batch], Batch]:
+        """The batches for a contender, and one that has the longest sequence alone."""
+        model = contender.model
+        if self.random:
+            batch = random_batch(self.lengths.high, model, setup.seed, setup.device)
+            return [batch], batch
+        groups = samples_of(self.lengths, self.batch, self.samples, setup.seed, similar=self.similar)
+        longest = max(chain(*groups), key=example_length)
+        return [model.batch(group).to(setup.device) for group in groups], model.batch([longest]).to(
+            setup.device
+        )
+
+
+@cache
 def samples_of(
     lengths: Range, size: int, samples: int, seed: int, *, similar: bool = False
 ) -> list[list[Example]]:

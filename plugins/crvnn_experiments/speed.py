@@ -20,7 +20,8 @@ def measure_speed(run: Run, spec: RunSpec, clock: Clock) -> list[Entry]:
     """
     import torch
 
-    from crvnn_bench.timing import interleave, perform, ready, synchronizer
+    from crvnn_bench.contenders import Contender
+    from crvnn_bench.timing import interleave
     from crvnn_bench.workloads import read_range, samples_of
     from crvnn_core import set_progress
     from crvnn_core.spec.assembly import assemble
@@ -30,16 +31,16 @@ def measure_speed(run: Run, spec: RunSpec, clock: Clock) -> list[Entry]:
     torch.set_flush_denormal(True)  # as training does
     model = assemble(spec, run.plan.catalog).model.to(device)
     set_progress(model, 1.0)
-    ready("train", model)
+    contender = Contender(model.train())
     found = []
     for test in run.tests:
         if run.is_recorded(test):
             continue
         groups = samples_of(read_range(test["lengths"]), 1, test["samples"], seed=0)
         batches = [model.batch(group).to(device) for group in groups]
-        perform("train", model, batches[0])  # the warm-up
-        jobs = {run.row.name: [partial(perform, "train", model, batch) for batch in batches]}
-        timed = interleave(jobs, 1, synchronize=synchronizer(device))[run.row.name]
+        contender.perform(batches[0])  # the warm-up
+        jobs = {run.row.name: [partial(contender.perform, batch) for batch in batches]}
+        timed = interleave(jobs, 1, device=device)[run.row.name]
         share = 50 / len(batches)  # the paper's minutes are those of 50 expressions
         figures = {"test": share * timed.wall / 60, "processor": timed.processor or 0.0}
         facts = {"figures": figures, "examples": {"test": len(batches)}, "test": dict(test)}

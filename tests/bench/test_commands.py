@@ -7,7 +7,7 @@ from bench_cli import run
 
 
 def test_every_command_has_an_example():
-    for name in ("speed", "encoders", "memory", "lengths", "shortcuts", "profile", "plot"):
+    for name in ("speed", "encoders", "lengths", "shortcuts", "profile", "plot"):
         assert f"crvnn bench {name}" in run(name, "--help").stdout.partition("Examples:")[2], name
 
 

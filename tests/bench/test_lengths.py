@@ -7,29 +7,30 @@ import pytest
 from bench_cli import SMALL, run
 from crvnn_bench import experiments
 from crvnn_bench.memory import Peak
+from crvnn_bench.workloads import Range, Workload
 
 
 def growing(monkeypatch, **powers):
     """Let memory grow as asked for, without measuring anything."""
     asked = []
 
-    def measured(request):
-        asked.append((request.contender, int(request.lengths)))
-        return Peak(int(int(request.lengths) ** powers[request.contender.replace("-", "_")]))
+    def measured(setup, name, load):
+        asked.append((name, load.lengths.high))
+        return Peak(int(load.lengths.high ** powers[name.replace("-", "_")]))
 
-    monkeypatch.setattr(experiments, "measure", measured)
+    monkeypatch.setattr(experiments, "measure_peak", measured)
     return asked
 
 
 def test_a_contender_stops_before_it_would_take_more_memory_than_it_may(monkeypatch, contenders):
     asked = growing(monkeypatch, crvnn=1, dense=2)
-    rows = list(
-        experiments.sweep(contenders, ["crvnn", "dense"], [8, 16, 32, 64], repeats=1, limit=60, memory=1000)
-    )
+    loads = [Workload(lengths=Range(length, length), random=True, memory=1000) for length in (8, 16, 32, 64)]
+    rows = experiments.measure(contenders, ["crvnn", "dense"], loads, memory=True)
     points = {(point["contender"], point["length"]): point for point in rows}
     assert [length for name, length in asked if name == "dense"] == [8, 16]
     assert points["dense", 32]["seconds"] is None
-    assert "stopped: it would take some" in points["dense", 64]["note"]
+    assert "not run: a batch would take some" in points["dense", 32]["note"]
+    assert points["dense", 64]["note"] == "not tried: 32 tokens were too much"
     assert points["crvnn", 64]["seconds"] > 0
     grown = experiments.exponents(rows)
     assert grown["crvnn"]["memory"] == pytest.approx(1)
@@ -37,9 +38,10 @@ def test_a_contender_stops_before_it_would_take_more_memory_than_it_may(monkeypa
 
 
 def test_a_process_that_ran_out_of_memory_is_no_error(monkeypatch, contenders):
-    monkeypatch.setattr(experiments, "measure", lambda request: Peak(note="out of memory"))
-    (point,) = experiments.sweep(contenders, ["crvnn"], [8], repeats=1, limit=60, memory=1000)
-    assert point["note"] == "stopped: out of memory"
+    monkeypatch.setattr(experiments, "measure_peak", lambda *given: Peak(note="out of memory"))
+    load = Workload(lengths=Range(8, 8), random=True)
+    (point,) = experiments.measure(contenders, ["crvnn"], [load], memory=True)
+    assert point["note"] == "out of memory"
     assert experiments.exponents([point]) == {"crvnn": {"time": None, "memory": None}}
 
 

@@ -6,8 +6,9 @@ from attrs import evolve
 
 from bench_cli import SMALL, answer
 from crvnn_bench import memory
-from crvnn_bench.memory import Request, measure, measure_here, tensor_peak
+from crvnn_bench.memory import measure_here, measure_peak, tensor_peak
 from crvnn_bench.setup import Setup
+from crvnn_bench.workloads import Range, Workload
 from crvnn_core import CrvnnError
 
 
@@ -23,27 +24,21 @@ def test_what_tensors_take_is_counted_to_the_byte_where_most_are_alive():
 
 def test_whether_a_batch_fits_is_judged_by_tensors_not_by_the_resident_set(monkeypatch):
     # As if all of the process had been paged in just now.
-    monkeypatch.setattr(memory, "_peak", lambda job, device: (2**40, job()))
-    request = Request(setup=Setup(width=8, threads=1), contender="crvnn", work="train", lengths="9", batch=2)
-    allowed = evolve(request, memory=2**30)
-    assert measure_here(allowed).note == ""
-    assert "allowed (--memory)" in measure_here(evolve(request, memory=2.0**10)).note
+    monkeypatch.setattr(memory, "_peak", lambda job, device: 2**40)
+    setup, load = Setup(width=8, threads=1), Workload(lengths=Range(9, 9), batch=2, samples=2)
+    assert measure_here(setup, "crvnn", evolve(load, memory=2**30)).note == ""
+    assert "allowed (--memory)" in measure_here(setup, "crvnn", evolve(load, memory=2**10)).note
 
 
 def test_a_process_that_fails_is_quoted():
-    request = Request(setup=Setup(weights="no/such/run"), contender="crvnn", work="train", lengths="9")
     with pytest.raises(CrvnnError, match=r"memory of crvnn failed:[^$]*there is no such run directory"):
-        measure(request)
+        measure_peak(Setup(weights="no/such/run"), "crvnn", Workload(lengths=Range(9, 9)))
 
 
 def test_the_dense_engine_takes_more_memory_in_a_process_of_its_own():
-    found = answer("memory", "--weights", "untrained", "--lengths", 1000, *SMALL, "--contender", "crvnn", "--contender",
-                   "dense")  # fmt: skip
-    ours, theirs = found["entries"]
+    args = ("--lengths", 1000, "--samples", 1, "--repeats", 1, *SMALL)
+    ours, theirs = answer("speed", "--weights", "untrained", "--peaks", *args)["entries"]
     assert (ours["contender"], theirs["contender"]) == ("crvnn", "dense")
     assert theirs["bytes"] > 2 * ours["bytes"] > 0
     assert theirs["tensors"] > 2 * ours["tensors"] > 0
-    assert theirs["against"] == pytest.approx(theirs["bytes"] / ours["bytes"])
-    assert ours["steps"] == theirs["steps"] > 1
-    assert ours["tokens"] == 1000
-    assert "resident set" in ours["measured"]
+    assert theirs["larger"] == pytest.approx(theirs["tensors"] / ours["tensors"])

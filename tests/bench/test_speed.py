@@ -6,46 +6,32 @@ import pytest
 
 from attention_encoder import PLUGIN
 from bench_cli import SMALL, answer, run
-from crvnn_bench import experiments
+from crvnn_bench import memory
 
 
-def test_speed_gives_times_steps_and_the_floor_and_saves_them(tmp_path):
+def test_speed_gives_times_and_steps_and_saves_them(tmp_path):
     saved = tmp_path / "speed.json"
-    args = (
-        "--lengths",
-        "20-30",
-        "--samples",
-        2,
-        "--repeats",
-        2,
-        "--batch",
-        1,
-        "--batch",
-        2,
-        "--floor",
-        *SMALL,
-    )
+    args = ("--lengths", "20-30", "--samples", 2, "--repeats", 2, "--batch", 1, "--batch", 2, *SMALL)
     found = answer("speed", "--weights", "untrained", *args, "-o", saved)
     assert json.loads(saved.read_text()) == found
     assert [(row["batch"], row["contender"]) for row in found["entries"]] == [
-        (size, name) for size in (1, 2) for name in ("crvnn", "products", "dense")
+        (size, name) for size in (1, 2) for name in ("crvnn", "dense")
     ]
     for row in found["entries"]:
         assert 0 < row["low"] <= row["seconds"] <= row["high"]
         assert row["against"] > 0
         assert (row["weights"], row["lengths"], row["work"]) == ("untrained", "20-30", "train")
         assert (row["batches"], row["repeats"]) == (2 // row["batch"], 2)
-    ours, floor, theirs = found["entries"][:3]
+    ours, theirs = found["entries"][:2]
     assert ours["against"] == 1
     assert ours["steps"] == theirs["steps"] > 1
-    assert floor["steps"] is None
     assert {"torch", "threads", "cpu", "seed", "date"} <= found["environment"].keys()
     assert found["setup"]["width"] == 8
     assert "the optimizer is outside" in found["facts"]["clock"]
 
 
 def test_a_batch_that_would_take_too_much_memory_is_not_run_and_the_table_says_so(monkeypatch):
-    monkeypatch.setattr(experiments, "tensor_peak", lambda job, device: 2**30)
+    monkeypatch.setattr(memory, "tensor_peak", lambda job, device: 2**30)
     args = ("--lengths", "300", "--samples", 8, "--batch", 8, "--repeats", 1, *SMALL, "--memory", 4)
     shown = run("speed", "--weights", "untrained", "--contender", "dense", *args).stdout
     assert "not run: a batch would take some 8.0 GiB of the 4 allowed" in shown
@@ -94,9 +80,7 @@ def test_any_installed_encoder_is_a_contender():
         (("speed", "--lengths", "long"), "lengths 'long': expected as 701-1000 or 1000"),
         (("speed", "--contender", "quickest"), "no contender is called 'quickest'"),
         (("speed", "--contender", "crvnn-hard"), "crvnn-hard is inference only"),
-        (("speed", "--contender", "dense", "--floor"), "--floor is about training steps"),
         (("speed", "--weights", "nowhere", "--samples", 1), "nowhere: there is no such run directory"),
-        (("memory", "--weights", "nowhere"), "nowhere: there is no such run directory"),
         (("speed", "--device", "toaster"), "--device toaster cannot be used"),
         (("speed", "--weights", "untrained", "--preset", "papre"), "no preset is called 'papre'"),
         (("lengths", "--length", 2), "2 is not in the range"),

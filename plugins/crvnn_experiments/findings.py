@@ -108,16 +108,13 @@ class Findings:
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        best = self.best
         return {
             "metric": self.metric,
             "direction": "maximize" if self.maximised else "minimize",
             "counts": self.counts,
-            "best": best.number if best else None,
-            "importance": dict(self.importance),
-            "effects": {
-                name: [asdict(effect) for effect in effects] for name, effects in self.effects.items()
-            },
+            "best": self.best.number if self.best else None,
+            "importance": self.importance,
+            "effects": {name: list(map(asdict, effects)) for name, effects in self.effects.items()},
             "trials": [row.plain() for row in self.rows],
         }
 
@@ -209,8 +206,7 @@ def as_text(value: Any) -> str:
 
 def read_findings(study: Study) -> Findings:
     """What a study has found so far."""
-    lost = {trial.number for trial in study.lost()}
-    rows = _rows(study.trials(), lost)
+    rows = [_row(trial, study.state(trial)) for trial in study.trials()]
     metric, maximised = study.sweep.metric, study.sweep.maximised
     complete = [row for row in rows if row.state == "complete" and row.value is not None]
     importance, effects = {}, {}
@@ -227,35 +223,20 @@ def read_findings(study: Study) -> Findings:
     return Findings(metric, maximised, tuple(rows), ranked, effects)
 
 
-def _rows(trials: Sequence[FrozenTrial], lost: set[int]) -> list[Row]:
-    """A row for each trial."""
-    found = []
-    for trial in trials:
-        known = trial.user_attrs
-        found.append(
-            Row(
-                number=int(known["directory"].rpartition("/")[2]),
-                state="lost" if trial.number in lost else _STATES[trial.state.name],
-                params={**trial.system_attrs.get("fixed_params", {}), **trial.params},
-                value=trial.value if trial.state.name in ("COMPLETE", "PRUNED") else None,
-                values=tuple(known.get("values", ())),
-                results=known.get("results", {}),
-                seconds=known.get("seconds"),
-                message=str(known.get("error", "")),
-                retries=tuple(known.get("retries", ())),
-                directory=known["directory"],
-            )
-        )
-    return found
-
-
-_STATES = {
-    "COMPLETE": "complete",
-    "PRUNED": "pruned",
-    "FAIL": "failed",
-    "RUNNING": "running",
-    "WAITING": "waiting",
-}
+def _row(trial: FrozenTrial, state: str) -> Row:
+    known = trial.user_attrs
+    return Row(
+        number=int(known["directory"].rpartition("/")[2]),
+        state=state,
+        params={**trial.system_attrs.get("fixed_params", {}), **trial.params},
+        value=trial.value if state in ("complete", "pruned") else None,
+        values=tuple(known.get("values", ())),
+        results=known.get("results", {}),
+        seconds=known.get("seconds"),
+        message=str(known.get("error", "")),
+        retries=tuple(known.get("retries", ())),
+        directory=known["directory"],
+    )
 
 
 def _groups(dimension: Any, rows: Sequence[Row]) -> dict[str, list[float]]:

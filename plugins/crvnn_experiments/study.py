@@ -1,8 +1,8 @@
 """A study: the trials of a sweep, in a journal of Optuna that every process of the study's directory appends to.
 
-All trials are in the journal from the beginning, waiting. A worker takes the first that waits and whose lock nobody
-holds, so there are exactly as many as planned, however many workers there are. A trial whose worker died waits again,
-and resumes in the same run directory.
+All trials are in the journal from the beginning. A worker takes the first without a result whose lock nobody holds, so
+there are exactly as many as planned, however many workers there are, and a trial whose worker died resumes in the same
+run directory. Only the process that holds its lock changes the state of a trial.
 """
 
 from __future__ import annotations
@@ -155,21 +155,15 @@ class Study:
             )
 
     def left(self) -> list[TrialJob]:
-        """The trials that wait, after those whose worker has died wait again."""
-        for trial in self.lost():
-            job = TrialJob(self, trial)
-            if (lock := job.hold()) is None:  # another process does this
-                continue
-            try:
-                if self.storage.get_trial(job.id).state.name == "RUNNING":
-                    job.begin_again()
-            finally:
-                lock.release()
-        return [TrialJob(self, trial) for trial in self.trials("WAITING")]
+        """The trials without a result; other processes may hold them."""
+        return [TrialJob(self, trial) for trial in self.trials("RUNNING", "WAITING")]
 
-    def lost(self) -> list[FrozenTrial]:
-        """Trials that are running according to the journal, but whose lock no process holds."""
-        return [trial for trial in self.trials("RUNNING") if not TrialJob(self, trial).holder]
+    def state(self, trial: FrozenTrial) -> str:
+        """How a trial stands: as in Optuna, but ``lost`` if its process has died, ``waiting`` if it was interrupted."""
+        name = trial.state.name.lower()
+        if name == "running" and not TrialJob(self, trial).holder:
+            return "lost" if trial.user_attrs.get("worker") else "waiting"
+        return "failed" if name == "fail" else name
 
     def trial_spec(self, params: Params, label: str) -> RunSpec:
         """The spec of a trial."""
@@ -222,9 +216,11 @@ class TrialJob(Job):
     trial: Trial
     params: Params
     clock: Clock
+    #: Why it was begun again, each time.
+    retries: list[str]
 
     def __init__(self, study: Study, frozen: FrozenTrial) -> None:
-        self.study, self.number, self.known = study, frozen.number, frozen.user_attrs
+        self.study, self.number = study, frozen.number
         self.id = study.storage.get_trial_id_from_study_id_trial_number(study.id, frozen.number)
         self.directory = study.path / frozen.user_attrs["directory"]
 
@@ -234,12 +230,20 @@ class TrialJob(Job):
 
     def begin(self) -> str:
         study = self.study
-        try:
-            self._note(worker=this_process())
-            if not study.storage.set_trial_state_values(self.id, state=study.optuna.trial.TrialState.RUNNING):
-                return ""  # another worker was quicker
-        except study.optuna.exceptions.UpdateFinishedTrialError:
+        trial = study.storage.get_trial(self.id)
+        if trial.state.is_finished():  # by another worker, while this one was at another trial
             return ""
+        self.retries = trial.user_attrs.get("retries", [])
+        if died := trial.user_attrs.get("worker"):
+            reason = f"its process ({died}) ended without a result"
+            lost = sum(each != INTERRUPTED for each in self.retries)
+            if lost >= study.sweep.retries:
+                self._note(error=f"{reason}, after {lost} retries")
+                study.study.tell(self.number, state=study.optuna.trial.TrialState.FAIL)
+                return ""
+            self._retry(reason)
+        study.storage.set_trial_state_values(self.id, state=study.optuna.trial.TrialState.RUNNING)
+        self._note(worker=this_process())
         study.study.sampler = study.sampler(self.number)
         self.trial = study.optuna.Trial(study.study, self.id)
         self.params = suggest(study.sweep.dimensions, self.trial)
@@ -263,21 +267,12 @@ class TrialJob(Job):
         self.study.study.tell(self.trial, state=self.study.optuna.trial.TrialState[state])
 
     def give_back(self) -> None:
-        self._wait_again(INTERRUPTED)
+        self._retry(INTERRUPTED)
+        self._note(worker="")
 
-    def begin_again(self) -> None:
-        """Let the trial wait again, whose worker has died, if it was not lost too often."""
-        reason = f"its process ({self.known.get('worker', 'unknown')}) ended without a result"
-        lost = [each for each in self.known.get("retries", ()) if each != INTERRUPTED]
-        if len(lost) < self.study.sweep.retries:
-            self._wait_again(reason)
-            return
-        self._note(error=f"{reason}, after {len(lost)} retries")
-        self.study.study.tell(self.number, state=self.study.optuna.trial.TrialState.FAIL)
-
-    def _wait_again(self, reason: str) -> None:
-        self._note(retries=[*self.known.get("retries", ()), reason])
-        self.study.storage.set_trial_state_values(self.id, state=self.study.optuna.trial.TrialState.WAITING)
+    def _retry(self, reason: str) -> None:
+        self.retries = [*self.retries, reason]
+        self._note(retries=self.retries)
 
     def _train(self, clock: Clock) -> RunOutcomes:
         study = self.study

@@ -7,6 +7,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+_USE = """## Use
+
+```python
+from crvnn import load
+
+model = load("path, zip file or address of this directory")
+print(model.predict(["a text of the task"])[0].label)
+```
+
+`crvnn predict RUN "a text"` does the same, `crvnn explore RUN` shows how it composes.
+"""
 #: The slots whose components a card names.
 _PARTS = ("encoder", "retriever", "scorer", "decision", "cell", "halting")
 
@@ -20,16 +31,21 @@ def model_card(name: str, spec: Mapping[str, Any], results: Mapping[str, Any], t
     """
     if re.match(r"---\s*\n", text):
         return text
-    lines = ["---", *_front_matter(name, spec, results), "---", ""]
-    lines += [text.strip() or _description(name, spec), "", "## Use", "", *_use(spec), ""]
-    if table := _results(results):
-        lines += ["## Results", "", *table, ""]
+    totals = _totals(results)
+    lines = ["---", *_front_matter(name, _name(spec.get("task")), totals), "---", ""]
+    lines += [text.strip() or _description(name, spec), "", _USE]
+    if totals:
+        rows = [
+            f"| {split} | {total['examples']:,} | {100 * total['accuracy']:.2f} |"
+            for split, total in totals.items()
+        ]
+        head = ["## Results", "", "| split | examples | accuracy % |", "| --- | ---: | ---: |"]
+        lines += [*head, *rows, ""]
     return "\n".join(lines)
 
 
-def _front_matter(name: str, spec: Mapping[str, Any], results: Mapping[str, Any]) -> list[str]:
+def _front_matter(name: str, task: str, totals: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """YAML, one key a line; values are JSON, which YAML contains."""
-    task = _name(spec.get("task"))
     facts: dict[str, Any] = {
         "library_name": "crvnn",
         "pipeline_tag": "text-classification",
@@ -37,7 +53,7 @@ def _front_matter(name: str, spec: Mapping[str, Any], results: Mapping[str, Any]
     }
     metrics = [
         {"type": "accuracy", "name": f"accuracy ({split})", "value": round(total["accuracy"], 6)}
-        for split, total in _totals(results).items()
+        for split, total in totals.items()
     ]
     if metrics and task:
         facts["model-index"] = [
@@ -58,50 +74,18 @@ def _front_matter(name: str, spec: Mapping[str, Any], results: Mapping[str, Any]
 def _description(name: str, spec: Mapping[str, Any]) -> str:
     model = spec.get("model", {})
     parts = [f"{slot} `{part}`" for slot in _PARTS if (part := _name(model.get(slot)))]
-    return "\n".join(
-        [
-            f"# {name}",
-            "",
-            f"A recursive neural network of width {model.get('width')}, trained on the task "
-            f"`{_name(spec.get('task'))}` with seed {spec.get('seed')}.",
-            "",
-            f"Parts: {', '.join(parts)}. `spec.toml` has all settings, `environment.json` all versions.",
-        ]
+    return (
+        f"# {name}\n\nA recursive neural network of width {model.get('width')}, trained on the task "
+        f"`{_name(spec.get('task'))}` with seed {spec.get('seed')}.\n\n"
+        f"Parts: {', '.join(parts)}. `spec.toml` has all settings, `environment.json` all versions."
     )
-
-
-def _use(spec: Mapping[str, Any]) -> list[str]:
-    return [
-        "```python",
-        "from crvnn import load",
-        "",
-        'model = load("path, zip file or address of this directory")',
-        'print(model.predict(["a text of the task"])[0].label)',
-        "```",
-        "",
-        '`crvnn predict RUN "a text"` does the same, `crvnn explore RUN` shows how it composes.',
-    ]
-
-
-def _results(results: Mapping[str, Any]) -> list[str]:
-    rows = [
-        f"| {split} | {total['examples']:,} | {100 * total['accuracy']:.2f} |"
-        for split, total in _totals(results).items()
-    ]
-    return ["| split | examples | accuracy % |", "| --- | ---: | ---: |", *rows] if rows else []
 
 
 def _totals(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The scores of each split; those without an accuracy are left out."""
-    splits = results.get("splits")
-    totals = (
-        {name: split.get("total", {}) for name, split in splits.items()} if isinstance(splits, dict) else {}
-    )
-    return {
-        name: total
-        for name, total in totals.items()
-        if isinstance(total.get("accuracy"), float) and isinstance(total.get("examples"), int)
-    }
+    splits = results.get("splits") or {}
+    totals = {name: split.get("total", {}) for name, split in splits.items()}
+    return {name: total for name, total in totals.items() if total.get("accuracy") is not None}
 
 
 def _name(part: Any) -> str:

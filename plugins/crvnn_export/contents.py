@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,39 +39,25 @@ def contents(
 
 def _one(run: RunDirectory, name: str, metrics: bool, checkpoints: bool) -> dict[str, Path | str]:
     run.check_spec()
-    for path in (run.vocabulary, run.weights):
+    for path in (run.vocabulary, run.weights, *([run.last] if checkpoints else [])):
         if not path.exists():
             raise CrvnnError(run.missing(path))
-    if checkpoints and not run.last.exists():
-        raise CrvnnError(run.missing(run.last))
+    paths = [run.spec, run.vocabulary, run.weights, run.environment, run.results, *kept_plugin_files(run)]
+    paths += [run.metrics] if metrics or checkpoints else []
+    paths += [run.last] if checkpoints else []
     files: dict[str, Path | str] = {
-        path.relative_to(run.path).as_posix(): path
-        for path in _paths(run, metrics, checkpoints)
-        if path.is_file()
+        path.relative_to(run.path).as_posix(): path for path in paths if path.is_file()
     }
-    spec, results = _spec(run), run.read_json(run.results) if run.results.exists() else {}
-    classes = run.read_vocabulary().classes
-    text = next((run.path / card for card in CARDS if (run.path / card).is_file()), None)
-    files.pop("MODEL.md", None)
-    files["README.md"] = model_card(name, spec, results, text.read_text(encoding="utf-8") if text else "")
-    files["config.json"] = json.dumps(_config(spec, classes), indent=2, ensure_ascii=False) + "\n"
-    return files
-
-
-def _paths(run: RunDirectory, metrics: bool, checkpoints: bool) -> Iterator[Path]:
-    yield from (run.spec, run.vocabulary, run.weights, run.environment, run.results)
-    yield from kept_plugin_files(run)
-    if metrics or checkpoints:
-        yield run.metrics
-    if checkpoints:
-        yield run.last
-
-
-def _spec(run: RunDirectory) -> dict[str, Any]:
     try:
-        return tomllib.loads(run.spec.read_text(encoding="utf-8"))
+        spec = tomllib.loads(run.spec.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CrvnnError(f"{run.spec} is damaged: {error}") from None
+    results = run.read_json(run.results) if run.results.exists() else {}
+    text = next((run.path / card for card in CARDS if (run.path / card).is_file()), None)
+    files["README.md"] = model_card(name, spec, results, text.read_text(encoding="utf-8") if text else "")
+    config = _config(spec, run.read_vocabulary().classes)
+    files["config.json"] = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    return files
 
 
 def _config(spec: dict[str, Any], classes: tuple[str, ...]) -> dict[str, Any]:

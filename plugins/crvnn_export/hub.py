@@ -65,6 +65,11 @@ def push(
     return str(commit.commit_url)
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's message that says something."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def _library(what: str) -> Any:
     try:
         import huggingface_hub
@@ -87,13 +92,9 @@ def _said(what: str, error: Exception) -> Exception:
             f"the hub answers {status}. Is there such a repository? 'hf auth login' gives access to yours"
         )
     elif isinstance(error, errors.LocalEntryNotFoundError) or lost:
-        reason = f"the hub cannot be reached, and the cache has no copy ({_first_line(error)})"
+        reason = f"the hub cannot be reached, and the cache has no copy ({first_line(error)})"
     elif isinstance(error, (errors.HFValidationError, OSError)):
-        reason = _first_line(error)
+        reason = first_line(error)
     else:
         return error
     return CrvnnError(f"{what}: {reason}")
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

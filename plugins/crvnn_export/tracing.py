@@ -18,6 +18,7 @@ from crvnn_core.errors import CrvnnError
 from crvnn_core.interfaces.parts import Part
 from crvnn_core.kernels import without
 from crvnn_export.classifier import Classifier, Exportable
+from crvnn_export.hub import first_line
 
 _GUARD = re.compile(r"eval Eq\([^,]+, \d+\).*?([\w./-]+\.py):(\d+) in (\w+)")
 
@@ -69,11 +70,7 @@ def _explained(
         finally:
             encoder.depth = None
     what = _title(part, exportable) if part is not None else "model"
-    return f"the {what} cannot be exported: {type(reason).__name__}: {_first_line(reason)}"
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")
+    return f"the {what} cannot be exported: {type(reason).__name__}: {first_line(reason)}"
 
 
 def _innermost(error: BaseException) -> Part | None:

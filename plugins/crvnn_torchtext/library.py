@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from crvnn_core.errors import CrvnnError
 
@@ -45,25 +46,17 @@ def guarded(text: Any) -> Iterator[None]:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
-        stack.enter_context(_patched(text.vocab, "tqdm", bar))
-        stack.enter_context(_patched(text.utils, "tqdm", bar))
-        stack.enter_context(_patched(ssl, "_create_default_https_context", ssl.create_default_context))
-        stack.enter_context(_patched(ssl, "_create_unverified_context", ssl.create_default_context))
+        changes: list[tuple[Any, str, Any]] = [
+            (text.vocab, "tqdm", bar),
+            (text.utils, "tqdm", bar),
+            (ssl, "_create_default_https_context", ssl.create_default_context),
+            (ssl, "_create_unverified_context", ssl.create_default_context),
+        ]
         if hasattr(tarfile, "data_filter"):  # since Python 3.11.4
-            stack.enter_context(
-                _patched(tarfile.TarFile, "extraction_filter", staticmethod(tarfile.data_filter))
-            )
+            changes.append((tarfile.TarFile, "extraction_filter", staticmethod(tarfile.data_filter)))
+        for owner, name, value in changes:
+            stack.enter_context(mock.patch.object(owner, name, value))
         yield
-
-
-@contextlib.contextmanager
-def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 @contextlib.contextmanager
@@ -78,7 +71,10 @@ def staging(directory: Path, keep: Callable[[str], bool] = lambda name: False) -
     with tempfile.TemporaryDirectory(dir=directory, prefix=".download-") as name:
         temporary = Path(name)
         for path in [path for path in directory.iterdir() if path.is_file() and keep(path.name)]:
-            _link(path, temporary / path.name)
+            try:
+                os.link(path, temporary / path.name)
+            except OSError:  # not every file system has links
+                shutil.copyfile(path, temporary / path.name)
         there = {path.name for path in temporary.iterdir()}
         yield temporary
         for path in [path for path in temporary.iterdir() if path.name not in there]:
@@ -87,13 +83,6 @@ def staging(directory: Path, keep: Callable[[str], bool] = lambda name: False) -
             except OSError:
                 if not (directory / path.name).exists():
                     raise  # otherwise another process has downloaded it
-
-
-def _link(path: Path, to: Path) -> None:
-    try:
-        os.link(path, to)
-    except OSError:  # not every file system has links
-        shutil.copyfile(path, to)
 
 
 def first_line(error: BaseException) -> str:

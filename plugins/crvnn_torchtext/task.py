@@ -103,12 +103,11 @@ class TorchTextTask(Task):
         yield from self._examples(self._read(path), str(path))
 
     def tokenize(self, text: str) -> tuple[str, ...]:
-        tokens = self._tokenizer()(text)
-        return tuple(token.lower() for token in tokens) if self.lower else tuple(tokens)
+        text = text.lower() if self.lower else text
+        return tuple(text.split() if self.tokenizer == "split" else self._basic_english(text))
 
-    def _tokenizer(self) -> Callable[[str], list[str]]:
-        if self.tokenizer == "split":
-            return str.split
+    @cached_property
+    def _basic_english(self) -> Callable[[str], list[str]]:
         tokenizer: Callable[[str], list[str]] = torchtext().data.get_tokenizer("basic_english")
         return tokenizer
 
@@ -196,7 +195,7 @@ class TorchTextTask(Task):
 
     def _fields(self, text: Any) -> dict[str, Any]:
         """Arguments of torchtext's dataset class: the columns, and what to do with them."""
-        words = text.data.Field(tokenize=self._tokenizer(), lower=self.lower)
+        words = text.data.Field(tokenize=self.tokenize)
         label = text.data.Field(sequential=False)
         if self.dataset in _PAIRS:
             names = {

@@ -48,32 +48,57 @@ def bench() -> None:
     """
 
 
-def _option(*names: str, default: Any, help: str, **how: Any) -> Decorator:
-    """An option that shows its default, and may be repeated if that is a tuple."""
-    if isinstance(default, tuple):
-        how["multiple"], help = True, f"{help} May be repeated."
-    return click.option(*names, default=default, show_default=True, help=help, **how)
-
-
-_COMMON = (
-    _option("--preset", default="paper", help="The preset of untrained models."),
-    _option("--width", default=128, type=_POSITIVE, help="Width of untrained models."),
-    _option("--seed", default=0, type=click.IntRange(min=0), help="Random seed."),
-    click.option(
-        "--threads",
-        default=0,
-        type=click.IntRange(0, 1024),
-        help="Threads of torch.  [default: torch's own choice]",
-    ),
-    _option("--device", default="cpu", help="Device: cpu or cuda."),
-    click.option(
-        "-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the results as JSON."
-    ),
+#: The options of commands by name; their defaults, which help shows, stand with the command.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "weights": {"metavar": "RUN", "help": f"A run directory, an installed model, or '{UNTRAINED}'."},
+    "lengths": {"metavar": "LOW-HIGH", "help": "Tokens of the ListOps expressions, or one length."},
+    "length": {"type": click.IntRange(min=4), "help": "Tokens of the random sequence."},
+    "depth": {"type": _POSITIVE, "help": "Recursion steps."},
+    "batch": {"type": _POSITIVE, "help": "Expressions at a time."},
+    "samples": {"type": _POSITIVE, "help": "Expressions in all, in whole batches."},
+    "work": {
+        "type": click.Choice(["train", "forward"]),
+        "help": "A training step (forward, loss, backward; no optimizer), or a forward pass.",
+    },
+    "repeats": {"type": _POSITIVE, "help": "Repeats of every measurement."},
+    "limit": {
+        "type": _MORE_THAN_NOTHING,
+        "metavar": "SECONDS",
+        "help": "A contender that takes longer for one repeat is measured fewer times, and the table says so.",
+    },
+    "memory": {
+        "type": _MORE_THAN_NOTHING,
+        "metavar": "GIB",
+        "help": "What would take more memory than this is not run, and the table says so.",
+    },
+    "rows": {"type": _POSITIVE, "help": "Expressions of all lengths."},
+    "tolerance": {"type": click.FloatRange(0, 1, max_open=True), "help": "Tolerance of drop and skip."},
+    "top": {"type": _POSITIVE, "help": "Operations to show."},
+    "preset": {"help": "The preset of untrained models."},
+    "width": {"type": _POSITIVE, "help": "Width of untrained models."},
+    "seed": {"type": click.IntRange(min=0), "help": "Random seed."},
+    "threads": {"type": click.IntRange(0, 1024), "help": "Threads of torch; 0 for its own choice."},
+    "device": {"help": "Device: cpu or cuda."},
+}
+_COMMON = {"preset": "paper", "width": 128, "seed": 0, "threads": 0, "device": "cpu"}
+_OUT = click.option(
+    "-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the results as JSON."
 )
 
 
-def _measurement(name: str, short_help: str, *own: Decorator) -> Decorator:
-    """Makes a command of a function from contenders and the command's own options to a report, which is published."""
+def _option(name: str, default: Any, **how: Any) -> Decorator:
+    """An option that may be repeated if its default is a tuple."""
+    how = _OPTIONS[name] | how
+    if isinstance(default, tuple):
+        how |= {"multiple": True, "help": f"{how['help']} May be repeated."}
+    return click.option(f"--{name}", default=default, show_default=True, **how)
+
+
+def _measurement(name: str, short_help: str, *own: Decorator, **defaults: Any) -> Decorator:
+    """Makes a command of a function from contenders and the command's own options to a report, which is published.
+
+    :param defaults: of options that several commands have.
+    """
 
     def decorate(function: Callable[..., Report]) -> click.Command:
         @functools.wraps(function)
@@ -84,7 +109,8 @@ def _measurement(name: str, short_help: str, *own: Decorator) -> Decorator:
             _publish(name, contenders, function(contenders, **options), out, as_json)
 
         command: Any = pass_session(measure)
-        for option in (json_option, *reversed((*own, *_COMMON))):
+        options = [*own, *(_option(key, default) for key, default in (defaults | _COMMON).items())]
+        for option in (json_option, _OUT, *reversed(options)):
             command = option(command)
         return bench.command(name, short_help=short_help)(command)
 
@@ -183,46 +209,6 @@ def _contender(*default: str) -> Decorator:
     )
 
 
-def _weights(default: str) -> Decorator:
-    help = f"A run directory, an installed model, or '{UNTRAINED}'."
-    return _option("--weights", default=default, metavar="RUN", help=help)
-
-
-def _lengths(*default: str) -> Decorator:
-    help = "Tokens of the ListOps expressions, or one length."
-    return _option("--lengths", default=default, metavar="LOW-HIGH", help=help)
-
-
-def _batch(default: Any) -> Decorator:
-    return _option("--batch", default=default, type=_POSITIVE, help="Expressions at a time.")
-
-
-def _samples(default: int) -> Decorator:
-    return _option("--samples", default=default, type=_POSITIVE, help="Expressions in all, in whole batches.")
-
-
-def _repeats(default: int) -> Decorator:
-    return _option("--repeats", default=default, type=_POSITIVE, help="Repeats of every measurement.")
-
-
-def _limit(default: float, help: str) -> Decorator:
-    return _option("--limit", default=default, type=_MORE_THAN_NOTHING, metavar="SECONDS", help=help)
-
-
-_FEWER = "A contender that takes longer for one repeat is measured fewer times, and the table says so."
-_MEMORY: Decorator = _option(
-    "--memory",
-    default=8.0,
-    type=_MORE_THAN_NOTHING,
-    metavar="GIB",
-    help="What would take more memory than this is not run, and the table says so.",
-)
-_WORK: Decorator = _option(
-    "--work",
-    default="train",
-    type=click.Choice(["train", "forward"]),
-    help="A training step (forward, loss, backward; no optimizer), or a forward pass.",
-)
 _WITH_CHECKPOINTS = ("crvnn", "crvnn-checkpointed", "dense")
 _CLOCK = {
     "train": "forward pass, loss and backward pass; the optimizer is outside the clock",
@@ -233,21 +219,21 @@ _CLOCK = {
 @_measurement(
     "speed",
     "Time encoders against each other.",
-    _weights("listops"),
     _contender("crvnn", "dense"),
-    _lengths(*RANGES),
-    _batch((1,)),
-    _samples(50),
     click.option(
         "--similar/--mixed",
         default=False,
         help="Batches of similar lengths, as training makes them, or of all lengths.  [default: mixed]",
     ),
-    _WORK,
-    _repeats(5),
     click.option("--peaks", is_flag=True, help="Measure the peak memory of a batch as well."),
-    _limit(120.0, _FEWER),
-    _MEMORY,
+    weights="listops",
+    lengths=RANGES,
+    batch=(1,),
+    samples=50,
+    work="train",
+    repeats=5,
+    limit=120.0,
+    memory=8.0,
 )
 def _speed(
     contenders: Contenders,
@@ -301,16 +287,18 @@ def _speed(
         metavar="NAME",
         help="An encoder to measure; the others are compared with the first. May be repeated.  [default: all]",
     ),
-    _lengths("10-20", "50-100", "200-300"),
-    _batch(16),
-    _samples(32),
-    _repeats(3),
-    _limit(
+    _option(
+        "limit",
         5.0,
-        "An encoder whose training step takes longer is not run at that length and at longer ones; the table says so.",
+        help="An encoder whose training step takes longer is not run at that length and at longer ones; the table "
+        "says so.",
     ),
-    _MEMORY,
-    _weights(UNTRAINED),
+    weights=UNTRAINED,
+    lengths=("10-20", "50-100", "200-300"),
+    batch=16,
+    samples=32,
+    repeats=3,
+    memory=8.0,
 )
 def _encoders(
     contenders: Contenders,
@@ -370,24 +358,18 @@ def _encoders(
 @_measurement(
     "lengths",
     "Measure how time and memory grow with the length.",
-    _weights(UNTRAINED),
     _contender(*_WITH_CHECKPOINTS),
-    _option(
-        "--length",
-        "lengths",
-        default=(1000, 2000, 4000, 8000, 16000, 32000),
-        type=click.IntRange(min=4),
-        help="Tokens of the random sequence.",
-    ),
-    _option("--depth", default=8, type=_POSITIVE, help="Recursion steps."),
-    _repeats(3),
-    _limit(120.0, _FEWER),
-    _MEMORY,
+    weights=UNTRAINED,
+    length=(1000, 2000, 4000, 8000, 16000, 32000),
+    depth=8,
+    repeats=3,
+    limit=120.0,
+    memory=8.0,
 )
 def _growth(
     contenders: Contenders,
     names: tuple[str, ...],
-    lengths: tuple[int, ...],
+    length: tuple[int, ...],
     depth: int,
     memory: float,
     **how: Any,
@@ -407,8 +389,8 @@ def _growth(
     contenders.setup = evolve(contenders.setup, max_steps=depth)
     chosen = contenders.choose(names, _WITH_CHECKPOINTS, "train")
     loads = [
-        Workload(lengths=Range(length, length), random=True, memory=memory * GIB, **how)
-        for length in dict.fromkeys(lengths)
+        Workload(lengths=Range(tokens, tokens), random=True, memory=memory * GIB, **how)
+        for tokens in dict.fromkeys(length)
     ]
     rows = measure(contenders, chosen, loads, memory=True)
     grown = exponents(rows)
@@ -424,17 +406,11 @@ def _growth(
 @_measurement(
     "shortcuts",
     "Measure every shortcut, alone and together.",
-    _weights("listops"),
-    _option("--rows", default=10_000, type=_POSITIVE, help="Expressions of all lengths."),
-    _option(
-        "--tolerance",
-        "tolerances",
-        default=(0.0, 0.001, 0.01),
-        type=click.FloatRange(0, 1, max_open=True),
-        help="Tolerance of drop and skip.",
-    ),
+    weights="listops",
+    rows=10_000,
+    tolerance=(0.0, 0.001, 0.01),
 )
-def _shortcuts(contenders: Contenders, rows: int, tolerances: tuple[float, ...]) -> Report:
+def _shortcuts(contenders: Contenders, rows: int, tolerance: tuple[float, ...]) -> Report:
     """Measure every shortcut, alone and together: the time that it saves, and what it changes.
 
     Dropping positions, skipping cells and hard inference are compared with the same model without shortcuts: in time,
@@ -447,7 +423,7 @@ def _shortcuts(contenders: Contenders, rows: int, tolerances: tuple[float, ...])
     """
     from crvnn_bench.experiments import effects, settings
 
-    found = effects(contenders, rows, settings(contenders, tolerances))
+    found = effects(contenders, rows, settings(contenders, tolerance))
     titles = {"setting": "setting", "seconds": "ms", "relative": "x none", "largest": "largest change"}
     titles |= {"most": "99.9% below", "accuracy": "accuracy", "difference": "difference", "steps": "steps"}
     what = f"forward passes on {rows:,} expressions of all lengths, weights '{contenders.setup.weights}'"
@@ -457,12 +433,12 @@ def _shortcuts(contenders: Contenders, rows: int, tolerances: tuple[float, ...])
 @_measurement(
     "profile",
     "Show where the time of a training step goes.",
-    _weights("listops"),
     _contender("crvnn"),
-    _option("--lengths", default="701-1000", metavar="LOW-HIGH", help="Tokens."),
-    _batch(1),
-    _samples(3),
-    _option("--top", default=15, type=_POSITIVE, help="Operations to show."),
+    weights="listops",
+    lengths="701-1000",
+    batch=1,
+    samples=3,
+    top=15,
 )
 def _profile(
     contenders: Contenders, names: tuple[str, ...], lengths: str, batch: int, samples: int, top: int

@@ -35,11 +35,9 @@ def read_results(path: Path) -> dict[str, Any]:
         except ValueError as error:
             raise CrvnnError(f"{path}: this is not JSON: {error}") from None
     kind = results.get("bench") if isinstance(results, dict) else None
-    if kind != "lengths":
+    if kind != "lengths" or not results.keys() >= _NEEDED:
         found = f"these are results of 'crvnn bench {kind}'" if kind else "there are no results in it"
-        raise InputError(f"{path}: {found}; the plot is made of those of 'crvnn bench lengths'")
-    if missing := _NEEDED - results.keys():
-        raise InputError(f"{path}: the results are incomplete: there is no '{min(missing)}'")
+        raise InputError(f"{path}: {found}; the plot is made of the complete ones of 'crvnn bench lengths'")
     if not any(point["seconds"] or point["bytes"] for point in results["points"]):
         raise InputError(f"{path}: nothing was measured, so there is nothing to draw")
     return dict(results)

@@ -67,22 +67,29 @@ def environment(setup: Setup) -> dict[str, Any]:
 
     from crvnn_core.kernels import in_use
 
-    found: dict[str, Any] = {
+    return {
         "crvnn": version("crvnn"),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "device": setup.device,
+        **hardware(setup.device),
         "kernels": setup.device == "cpu" and in_use(),
         "seed": setup.seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    if setup.device.startswith("cuda"):
-        found["gpu"] = torch.cuda.get_device_name(setup.device)
-    return found
+
+
+def hardware(device: str) -> dict[str, Any]:
+    """Processor, threads and GPU, without the machine's name."""
+    import torch
+
+    found = {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": device,
+    }
+    return found | ({"gpu": torch.cuda.get_device_name(device)} if device.startswith("cuda") else {})
 
 
 def cpu_model() -> str:

@@ -157,19 +157,8 @@ def _no_number(constant: str) -> float:
 
 def new_entry(run: Run, spec: RunSpec, clock: Clock, **facts: Any) -> Entry:
     """An entry of a run with figures and what else is known, and with what every entry has."""
-    import torch
+    from crvnn_bench.setup import hardware
 
-    from crvnn_bench.setup import cpu_model
-
-    device = device_of(spec)
-    hardware = {  # without the machine's name
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "device": device,
-    }
-    if device.startswith("cuda"):
-        hardware["gpu"] = torch.cuda.get_device_name()
     content: dict[str, Any] = {
         "experiment": run.experiment.name,
         "system": run.row.system.name,
@@ -179,7 +168,7 @@ def new_entry(run: Run, spec: RunSpec, clock: Clock, **facts: Any) -> Entry:
         "hours": round(clock.hours, 5),
         "cpu_hours": round(clock.cpu_hours, 5),
         "data": run.experiment.budgets[run.plan.budget].data,
-        "hardware": hardware,
+        "hardware": hardware(device_of(spec)),
         "versions": {
             "crvnn": version("crvnn"),
             "torch": version("torch"),

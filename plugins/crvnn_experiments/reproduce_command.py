@@ -106,8 +106,10 @@ def reproduce_command(
       crvnn reproduce logic --budget paper --data /datasets
       crvnn reproduce listops --show --ledger docs/results/ledger.jsonl
     """
+    from crvnn_core.files import write_atomically
     from crvnn_experiments.definition import read_table
     from crvnn_experiments.ledger import Ledger
+    from crvnn_experiments.pages import table_page
     from crvnn_experiments.plan import Plan
     from crvnn_experiments.results import read_results
     from crvnn_experiments.specs import with_rows
@@ -138,7 +140,10 @@ def reproduce_command(
         finished, failed = worker.work(), len(worker.failed)
     results = read_results(plan)
     path = directory / f"{definition.name}-{budget}"
-    _write(results, path)
+    write_atomically(path.with_name(f"{path.name}.md"), results.markdown())
+    plain = json.dumps(results.plain(), indent=2, ensure_ascii=False) + "\n"
+    write_atomically(path.with_name(f"{path.name}.json"), plain)
+    write_atomically(path.with_name(f"{path.name}.html"), table_page(results))
     if as_json:
         print_json(results.plain())
     else:
@@ -151,20 +156,6 @@ def reproduce_command(
         reasons += [f"failed runs: {failed}"] if failed else []
         click.echo(f"crvnn: the table is not complete ({'; '.join(reasons)}); its remarks say why", err=True)
         raise SystemExit(1)
-
-
-def _write(results: Results, path: Path) -> None:
-    """Write the table as Markdown, JSON and HTML, by a path without suffix."""
-    from crvnn_core.files import write_atomically
-    from crvnn_experiments.pages import table_page
-
-    written = {
-        ".md": results.markdown(),
-        ".json": json.dumps(results.plain(), indent=2, ensure_ascii=False) + "\n",
-        ".html": table_page(results),
-    }
-    for suffix, text in written.items():
-        write_atomically(path.with_name(f"{path.name}{suffix}"), text)
 
 
 def _show(results: Results, path: Path) -> None:

@@ -13,23 +13,19 @@ from crvnn_bench import plot
 
 
 def results(**powers):
-    points, exponents = [], {}
-    for name, power in powers.items():
-        exponents[name] = {"time": power, "memory": power}
-        for length in (1000, 4000, 32000):
-            value = (length / 1000) ** power
-            points.append(
-                {"contender": name, "length": length, "seconds": 0.01 * value, "bytes": int(1e7 * value)}
-            )
-    environment = {"cpu": "A & B <fast>", "threads": 2, "torch": "2.4", "seed": 0, "date": "2024-01-01"}
-    setup = {"max_steps": 8}
+    points = [
+        {"contender": name, "length": length, "seconds": 0.01 * value, "bytes": int(1e7 * value)}
+        for name, power in powers.items()
+        for length in (1000, 4000, 32000)
+        if (value := (length / 1000) ** power)
+    ]
     return {
         "bench": "lengths",
-        "environment": environment,
-        "setup": setup,
+        "environment": {"cpu": "A & B <fast>", "threads": 2, "torch": "2.4", "seed": 0, "date": "2024-01-01"},
+        "setup": {"max_steps": 8},
         "width": 128,
         "points": points,
-        "exponents": exponents,
+        "exponents": {name: {"time": power, "memory": power} for name, power in powers.items()},
     }
 
 
@@ -55,9 +51,8 @@ def test_the_plot_is_xml_and_has_every_contender_with_its_exponent():
     found = texts(root)
     for label in ("crvnn, n^1.00", "dense, n^1.97", "lstm, n^1.02"):
         assert found.count(label) == 2  # in the panel of time and in that of memory
-    assert {"1,000", "4,000", "32,000", "10 ms", "100 ms", "10 MB", "100 MB", "Time", "Peak memory"} <= set(
-        found
-    )
+    axes = {"1,000", "4,000", "32,000", "10 ms", "100 ms", "10 MB", "100 MB", "Time", "Peak memory"}
+    assert axes <= set(found)
     assert any("A & B <fast>" in text for text in found)
 
 
@@ -103,7 +98,10 @@ def test_matplotlib_is_imported_by_no_other_command():
         ("{", "this is not JSON"),
         ("[]", "there are no results in it"),
         ('{"bench": "speed"}', "these are results of 'crvnn bench speed'"),
-        ('{"bench": "lengths"}', "the results are incomplete"),
+        (
+            '{"bench": "lengths"}',
+            "these are results of 'crvnn bench lengths'; the plot is made of the complete",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_drawn_is_named(tmp_path, content, message):

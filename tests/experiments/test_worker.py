@@ -3,8 +3,6 @@
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
 
 import pytest
@@ -14,8 +12,8 @@ from crvnn_core.host.runs import read_runs
 from crvnn_core.inference.trained import load
 from crvnn_experiments.plan import Run
 from crvnn_experiments.worker import Clock, Worker
-from small import PLUGIN, catalog_with
-from tables import TABLE, ended, figures, forked, kill, planned, steps_of, worked, write_table
+from small import catalog_with
+from tables import TABLE, ended, figures, forked, kill, planned, steps_of, worked
 
 
 @pytest.fixture(scope="module")
@@ -88,39 +86,6 @@ def test_rows_killed_at_random_moments_by_two_processes_are_trained_once(
     worked(plan)
     assert ended(process) == 0
     assert_done_once(plan, undisturbed)
-
-
-@pytest.mark.slow
-def test_many_kills_of_several_processes_change_nothing(undisturbed, small_catalog, tmp_path):
-    table, generator = write_table(tmp_path), random.Random(11)
-    command = [
-        sys.executable,
-        PLUGIN,
-        "reproduce",
-        "--plugin",
-        PLUGIN,
-        table,
-        "--dir",
-        tmp_path / "reproduced",
-    ]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    for _ in range(2):
-        processes = [subprocess.Popen(command, **quiet) for _ in range(2)]
-        while not list(tmp_path.rglob("seed-*/metrics.jsonl")):
-            time.sleep(0.01)
-        time.sleep(generator.uniform(0, 0.5))
-        for process in processes:
-            process.kill()
-            process.wait()
-    for _ in range(12):
-        processes = [forked(lambda: worked(planned(small_catalog, tmp_path))) for _ in range(3)]
-        time.sleep(generator.uniform(0.02, 0.4))
-        for process in processes:
-            kill(process)
-    last = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
-    tables = [process.communicate()[0] for process in last]
-    assert tables[0] == tables[1]
-    assert_done_once(planned(small_catalog, tmp_path), undisturbed)
 
 
 def test_a_process_that_waits_takes_over_from_one_that_dies(undisturbed, small_catalog, tmp_path):

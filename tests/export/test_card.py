@@ -52,11 +52,8 @@ def test_a_text_of_the_maker_is_the_body():
     assert front_matter(card)["library_name"] == "crvnn"
     assert "# My model\n\nIt is good.\n\n## Use\n" in card
     assert "# mine\n" not in card
-
-
-def test_a_text_with_front_matter_is_the_card():
-    text = "---\nlicense: mit\n---\n# My model\n"
-    assert model_card("mine", SPEC, RESULTS, text) == text
+    whole = "---\nlicense: mit\n---\n# My model\n"  # with front matter of its own
+    assert model_card("mine", SPEC, RESULTS, whole) == whole
 
 
 @pytest.mark.parametrize(

@@ -93,13 +93,10 @@ def test_without_access_nothing_is_pushed(hub, letters_run, tmp_path):
     assert hub.repositories == {}
 
 
-@pytest.mark.parametrize("address", ["", "name", "a/b/c", "owner/name@", "own er/name"])
-def test_an_address_that_is_none_is_said(address):
-    with pytest.raises(CrvnnError, match="an address on the hub is hf:owner/name or hf:owner/name@revision"):
-        fetch(address)
-
-
-def test_a_repository_that_is_none_is_said():
+def test_an_address_that_is_none_is_said():
+    for address in ("", "name", "a/b/c", "owner/name@", "own er/name"):
+        with pytest.raises(CrvnnError, match="an address on the hub is hf:owner/name or hf:owner/name@rev"):
+            fetch(address)
     with pytest.raises(CrvnnError, match="name: a repository of the hub is called owner/name"):
         push({}, "name")
 

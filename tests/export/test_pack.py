@@ -15,15 +15,8 @@ from crvnn_core.inference.trained import load
 from crvnn_core.runs.directory import RunDirectory
 from crvnn_export.contents import contents
 
-NEEDED = {
-    "README.md",
-    "config.json",
-    "environment.json",
-    "results.json",
-    "spec.toml",
-    "vocabulary.json",
-    "weights.safetensors",
-}
+NEEDED = {"README.md", "config.json", "environment.json", "results.json", "spec.toml", "vocabulary.json"}
+NEEDED |= {"weights.safetensors"}
 
 
 @pytest.fixture(autouse=True)
@@ -49,17 +42,22 @@ def test_a_packed_run_is_loaded_again(run, small_catalog):
     assert f"sha256 {sha256_of(Path('letters.zip'))}\n" in done.output
     again = load("letters.zip", small_catalog).predict(["a b c"])[0]
     assert again.probabilities == load(run.path, small_catalog).predict(["a b c"])[0].probabilities
-
-
-def test_a_pack_holds_what_is_needed_and_nothing_else(run):
-    crvnn("share", "pack", run.path)
     assert set(zipfile.ZipFile("letters.zip").namelist()) == {f"letters/{name}" for name in NEEDED}
+    done = crvnn("share", "pack", "letters.zip", "--out", "again.zip")
+    assert done.exit_code == 0, done.output
+    assert Path("again.zip").read_bytes() == Path("letters.zip").read_bytes()
 
 
-def test_metrics_and_checkpoints_are_packed_when_asked_for(run):
+def test_metrics_checkpoints_and_plug_in_files_are_packed_when_asked_for_or_there(run):
     assert set(contents(run, "x", metrics=True)) == NEEDED | {"metrics.jsonl"}
     states = {"metrics.jsonl", "checkpoints/last.safetensors"}
     assert set(contents(run, "x", checkpoints=True)) == NEEDED | states
+    (run.path / "plugins").mkdir()
+    (run.path / "plugins" / "mine.py").write_text("# a cell\n")
+    assert "plugins/mine.py" in contents(run, "x")
+    run.last.unlink()
+    with pytest.raises(CrvnnError, match=r"checkpoints/last\.safetensors is missing"):
+        contents(run, "x", checkpoints=True)
 
 
 def test_packing_twice_gives_the_same_bytes(run):
@@ -70,13 +68,6 @@ def test_packing_twice_gives_the_same_bytes(run):
     facts = json.loads(done.stdout)
     assert facts["sha256"] == sha256_of(Path("one.zip"))
     assert set(facts["files"]) == NEEDED
-
-
-def test_a_pack_can_be_packed_again(run):
-    crvnn("share", "pack", run.path)
-    done = crvnn("share", "pack", "letters.zip", "--out", "again.zip")
-    assert done.exit_code == 0, done.output
-    assert Path("again.zip").read_bytes() == Path("letters.zip").read_bytes()
 
 
 def test_an_installed_model_is_packed_under_its_name():
@@ -104,12 +95,6 @@ def test_several_seeds_are_packed_together(run, tmp_path):
     assert "1 run of the task 'letters'" in crvnn("compare", "group.zip").output
 
 
-def test_plug_in_files_of_a_run_are_packed(run):
-    (run.path / "plugins").mkdir()
-    (run.path / "plugins" / "mine.py").write_text("# a cell\n")
-    assert "plugins/mine.py" in contents(run, "x")
-
-
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
@@ -130,9 +115,3 @@ def test_a_run_without_results_is_packed_without_them(run):
     run.results.unlink()
     assert set(contents(run, "x")) == NEEDED - {"results.json"}
     assert "## Results" not in contents(run, "x")["README.md"]
-
-
-def test_checkpoints_that_are_not_there_cannot_be_packed(run):
-    run.last.unlink()
-    with pytest.raises(CrvnnError, match=r"checkpoints/last\.safetensors is missing"):
-        contents(run, "x", checkpoints=True)

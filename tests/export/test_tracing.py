@@ -41,16 +41,10 @@ def test_a_program_of_torch_export_gives_the_same_logits(letters, small_catalog,
         assert json.loads(archive.read(name))["classes"] == ["no", "yes"]
 
 
-@pytest.mark.parametrize(
-    "encoder",
-    [
-        "lstm",
-        *(
-            pytest.param(encoder, marks=pytest.mark.slow)
-            for encoder in ("transformer", "universal-transformer", "ndr", "on-lstm")
-        ),
-    ],
-)
+SLOW = ("transformer", "universal-transformer", "ndr", "on-lstm")
+
+
+@pytest.mark.parametrize("encoder", ["lstm", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_encoders_without_a_recursion_are_exported(encoder, tmp_path):
     chunk = ["model.encoder.chunk=2"] if encoder == "on-lstm" else []
     written = export(exportable(f"model.encoder={encoder}", *chunk), "pt2", tmp_path / "model.pt2")
@@ -176,21 +170,17 @@ def test_a_part_that_looks_at_values_is_named(options):
     assert "data-dependent" in str(error.value)
 
 
-def test_hard_inference_with_a_fixed_depth_is_refused():
-    with pytest.raises(CrvnnError, match="takes up to n - 1 steps, so its depth cannot be fixed"):
-        exportable(hard=True, depth=3)
-
-
-def test_hard_inference_is_refused_where_the_encoder_has_none():
-    with pytest.raises(CrvnnError, match="the encoder 'lstm' offers no hard inference"):
-        exportable("model.encoder=lstm", hard=True)
-
-
-def test_a_depth_is_refused_where_there_is_none_to_fix():
-    with pytest.raises(
-        CrvnnError, match="the encoder 'lstm' has no depth that could be fixed; leave out '--depth'"
-    ):
-        exportable("model.encoder=lstm", depth=3)
+@pytest.mark.parametrize(
+    ("encoder", "options", "message"),
+    [
+        ("crvnn", {"hard": True, "depth": 3}, "takes up to n - 1 steps, so its depth cannot be fixed"),
+        ("lstm", {"hard": True}, "the encoder 'lstm' offers no hard inference"),
+        ("lstm", {"depth": 3}, "the encoder 'lstm' has no depth that could be fixed; leave out '--depth'"),
+    ],
+)
+def test_what_an_encoder_does_not_offer_is_refused(encoder, options, message):
+    with pytest.raises(CrvnnError, match=message):
+        exportable(f"model.encoder={encoder}", **options)
 
 
 def test_without_the_packages_it_is_said_what_to_install(letters, small_catalog, tmp_path, monkeypatch):
@@ -216,13 +206,6 @@ def test_the_command_says_what_it_wrote(letters_run, tmp_path, monkeypatch):
         "run.pt2: 5 bytes, inputs tokens, lengths, output logits\n"
         "Agrees with torch on 17 random sequences; logits differ by at most 0.\n"
     )
-    facts = json.loads(
-        CliRunner().invoke(main, [*command, "--depth", "3", "--out", "a.pt2", "--json"]).stdout
-    )
-    assert facts == {
-        "file": "a.pt2",
-        "bytes": 5,
-        "compared": 17,
-        "largest_difference": 0.0,
-        "inputs": ["tokens", "lengths"],
-    }
+    done = CliRunner().invoke(main, [*command, "--depth", "3", "--out", "a.pt2", "--json"])
+    facts = {"file": "a.pt2", "bytes": 5, "compared": 17, "largest_difference": 0.0}
+    assert json.loads(done.stdout) == facts | {"inputs": ["tokens", "lengths"]}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from crvnn_core.cli.session import Session, json_option, pass_session, print_json
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group("share")
@@ -75,12 +71,10 @@ def export_command(
     )
 
 
-def _content_options(command: F) -> F:
-    """``--metrics`` and ``--checkpoints``."""
-    command = click.option("--checkpoints", is_flag=True, help="Include what resuming the training needs.")(
-        command
-    )
-    return click.option("--metrics", is_flag=True, help="Include the learning curve, for reports.")(command)
+_metrics_option = click.option("--metrics", is_flag=True, help="Include the learning curve, for reports.")
+_checkpoints_option = click.option(
+    "--checkpoints", is_flag=True, help="Include what resuming the training needs."
+)
 
 
 @share.command("pack", short_help="Write a run as a zip file that every command takes.")
@@ -91,7 +85,8 @@ def _content_options(command: F) -> F:
     metavar="FILE",
     help="The zip file to write; by default RUN.zip here.",
 )
-@_content_options
+@_metrics_option
+@_checkpoints_option
 @json_option
 @pass_session
 def pack_command(
@@ -132,7 +127,8 @@ def pack_command(
 @click.option("--private", is_flag=True, help="If the repository is created, make it private.")
 @click.option("--revision", metavar="BRANCH", help="Push to this branch, created if need be.")
 @click.option("--message", default="Upload with crvnn", show_default=True, help="Of the commit.")
-@_content_options
+@_metrics_option
+@_checkpoints_option
 @pass_session
 def push_command(
     session: Session,

@@ -78,7 +78,7 @@ def printed_tables():
         yield name.strip("]"), {line.split()[0]: list(map(float, line.split()[1:])) for line in lines}
 
 
-@pytest.mark.parametrize(("name", "printed"), printed_tables())
+@pytest.mark.parametrize(("name", "printed"), list(printed_tables()))
 def test_every_row_of_the_papers_table_is_there_with_its_figures(name, printed):
     rows = {row.name: row for row in read_table(name).rows}
     for row, figures in printed.items():

@@ -167,18 +167,13 @@ def test_a_study_without_results_has_tables_and_a_page_too(small_catalog, tmp_pa
     assert len(nothing.trials.rows) == 4
 
 
-def test_a_remark_says_how_often_a_trial_was_begun():
-    row = Row(
-        1, "complete", {}, 0.5, (0.5,), {}, 1.0, "", ("interrupted", "its process ended"), "trials/0001"
-    )
-    assert row.remark == "begun 3 times: its process ended"
-
-
-def test_the_lowest_loss_is_the_best():
+def test_the_lowest_loss_is_the_best_and_a_remark_says_how_often_a_trial_was_begun():
+    again = ("interrupted", "its process ended")
     rows = tuple(
-        Row(number, "complete", {}, value, (value,), {}, 1.0, "", (), "")
+        Row(number, "complete", {}, value, (value,), {}, 1.0, "", again, "")
         for number, value in enumerate((2.0, 1.0, 3.0))
     )
+    assert rows[0].remark == "begun 3 times: its process ended"
     found = Findings("loss", False, rows, {}, {"x": (Effect("a", 1, 1.0, 1.0),)})
     assert found.best.number == 1
     assert found.trials.rows[0][2] == "1.0000"

@@ -82,12 +82,10 @@ def test_options_change_the_table(small_catalog, tmp_path):
     assert (sweep.sampler, sweep.trials, sweep.metric, sweep.maximised) == ("random", 3, "loss", False)
 
 
-def test_a_spec_with_a_search_space_is_trained_without_it(small_catalog, tmp_path):
-    spec = read_spec(small_catalog, write(tmp_path))
-    assert spec.model.cell.name == "gated"
-
-
-def test_an_option_about_the_search_is_refused_where_nothing_is_searched(small_catalog, tmp_path):
+def test_a_spec_with_a_search_space_is_trained_without_it_and_without_options_about_it(
+    small_catalog, tmp_path
+):
+    assert read_spec(small_catalog, write(tmp_path)).model.cell.name == "gated"
     with pytest.raises(SpecError, match="a spec has no 'sweep'"):
         read_spec(small_catalog, write(tmp_path), sets=["sweep.trials=3"])
 

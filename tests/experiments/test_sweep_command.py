@@ -50,9 +50,10 @@ def test_a_sweep_prints_its_table_and_leaves_a_page_the_tables_and_the_best_spec
     assert sweep("--show", study, "--format", "markdown").stdout in (study / "trials.md").read_text()
 
 
-def test_options_choose_the_sampler_the_trials_and_the_seeds(here):
+def test_options_choose_components_the_sampler_the_trials_and_the_seeds(here):
     options = ("--trials", "1", "--sampler", "random", "--seeds", "2", "--set", "training.steps=2")
-    sweep(write(here), *options, "--out", "s")
+    sweep(write(here, ONE), *options, "--decision", "sigmoid", "--out", "s")
+    assert 'name = "sigmoid"' in (here / "s" / "best.toml").read_text()
     found = json.loads(sweep("--show", "s", "--json").stdout)
     (trial,) = found["trials"]
     assert len(trial["values"]) == 2
@@ -72,11 +73,6 @@ def test_a_mistake_in_the_space_is_one_message(here):
     done = sweep(write(here, '\n[sweep.space]\n"model.cell" = ["lstn"]\n'), code=2)
     assert "no cell is called 'lstn'. Did you mean 'lstm'?" in done.stderr
     assert not (here / "runs").exists()
-
-
-def test_components_are_chosen_as_in_train(here):
-    sweep(write(here, ONE), "--decision", "sigmoid", "--out", "s")
-    assert 'name = "sigmoid"' in (here / "s" / "best.toml").read_text()
 
 
 SLOW = BASE.replace("steps = 4", "steps = 100000").replace("evaluate_every = 2", "evaluate_every = 20")

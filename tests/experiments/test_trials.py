@@ -13,8 +13,8 @@ from crvnn_core.spec import read_spec, spec_dict
 from crvnn_experiments.findings import read_findings
 from crvnn_experiments.sweep import continue_sweep, show_sweep
 from crvnn_experiments.worker import QueueError, Worker
-from small import catalog_with
-from sweeps import BASE, SPACE, finished, needs_optuna, started
+from small import Letters, catalog_with
+from sweeps import BASE, finished, needs_optuna, started
 from training_runs import assert_same_run
 
 needs_optuna()
@@ -64,27 +64,48 @@ class NotANumber(Decision):
         return scores * float("nan")
 
 
-@pytest.mark.parametrize(("decision", "message"), [(Broken, "has a bug"), (NotANumber, "(?i)nan|not finite")])
-def test_a_variant_that_fails_is_recorded_with_its_message_and_the_study_goes_on(tmp_path, decision, message):
-    catalog = catalog_with(decision=decision)
-    text = '\n[sweep.space]\n"model.decision" = ["mine", "sigmoid"]\n'
-    study, found = finished(catalog, tmp_path, text)
+def mine_or(other):
+    return f'\n[sweep.space]\n"model.decision" = ["mine", "{other}"]\n'
+
+
+GLOVE = '\n[sweep.space]\n"model.embedding" = [{name = "glove", path = "nowhere.txt"}, "random"]\n'
+
+
+@pytest.mark.parametrize(
+    ("components", "text", "message"),
+    [
+        ({"decision": Broken}, mine_or("sigmoid"), "has a bug"),
+        ({"decision": NotANumber}, mine_or("sigmoid"), "(?i)nan|not finite"),
+        ({}, GLOVE, r"/nowhere\.txt"),  # a mistake of the user's
+    ],
+)
+def test_a_variant_that_fails_is_recorded_with_its_message_and_the_study_goes_on(
+    tmp_path, components, text, message
+):
+    study, found = finished(catalog_with(**components), tmp_path, text)
     assert [row.state for row in found.rows] == ["failed", "complete"]
     assert re.search(message, found.rows[0].message)
+    assert "Traceback" not in found.rows[0].message
     assert (study.path / "trials" / "0001-error.txt").exists()
 
 
-def test_a_task_without_a_development_split_is_recorded_as_the_reason(tmp_path):
-    from small import Letters
+class Unsplit(Letters):
+    """Has no development split."""
 
-    class Unsplit(Letters):
-        splits = ("train", "test")
+    splits = ("train", "test")
 
-    catalog = catalog_with(task=Unsplit)
-    base = BASE.replace('"letters"', '"mine"')
-    _, found = finished(catalog, tmp_path, base=base)
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        (BASE.replace('"letters"', '"mine"'), "no split 'dev'"),
+        (BASE + "devices = 2\n", "start a worker for each device"),
+    ],
+)
+def test_what_no_trial_can_do_is_recorded_as_the_reason(tmp_path, base, message):
+    _, found = finished(catalog_with(task=Unsplit), tmp_path, base=base)
     assert {row.state for row in found.rows} == {"failed"}
-    assert "no split 'dev'" in found.rows[0].message
+    assert message in found.rows[0].message
 
 
 class Stopping(Observer):
@@ -146,16 +167,3 @@ def test_a_pruned_trial_ends_early_and_is_recorded_as_such(small_catalog, tmp_pa
     assert rows[1].message == "pruned at step 2"
     assert rows[1].value is not None
     assert not RunDirectory(study.path / "trials/0002").results.exists()
-
-
-def test_several_devices_are_refused(small_catalog, tmp_path):
-    _, found = finished(small_catalog, tmp_path, SPACE, BASE + "devices = 2\n")
-    assert "start a worker for each device" in found.rows[0].message
-
-
-def test_an_error_of_the_user_has_its_message_alone(small_catalog, tmp_path):
-    text = '\n[sweep.space]\n"model.embedding" = [{name = "glove", path = "nowhere.txt"}, "random"]\n'
-    _, found = finished(small_catalog, tmp_path, text)
-    assert [row.state for row in found.rows] == ["failed", "complete"]
-    assert str(tmp_path / "nowhere.txt") in found.rows[0].message
-    assert "Traceback" not in found.rows[0].message

@@ -9,24 +9,18 @@ import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner
 
 import small
-from crvnn_core.cli import main
+from calling import run
 from crvnn_explorer import command
-
-
-def run(*args):
-    return CliRunner().invoke(main, list(map(str, args)))
 
 
 def test_a_port_in_use_is_an_error_that_names_a_free_one():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        result = run("explore", "listops", "--port", number, "--no-open")
-    assert result.exit_code == 2
-    assert f"port {number} cannot be used" in result.output
-    proposed = int(result.output.rsplit("--port ", 1)[1])
+        said = run("explore", "listops", "--port", number, "--no-open", code=2).stderr
+    assert f"port {number} cannot be used" in said
+    proposed = int(said.rsplit("--port ", 1)[1])
     with command.listening("127.0.0.1", proposed):
         pass
 
@@ -52,23 +46,23 @@ def test_the_address_that_is_printed_can_be_opened_on_this_machine(host, address
     assert command.page_address(host, 80) == address
 
 
-def test_a_missing_run_is_an_error_before_the_server_starts():
-    result = run("explore", "lisstops", "--port", 0, "--no-open")
-    assert result.exit_code == 2
-    assert "there is no such run directory" in result.output
-
-
-def test_an_unknown_host_is_one_clear_error():
-    result = run("explore", "listops", "--host", "no.such.host.invalid", "--no-open")
-    assert result.exit_code == 2
-    assert "--host no.such.host.invalid: there is no such address" in result.output
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("lisstops", "--port", 0), "there is no such run directory"),
+        (
+            ("listops", "--host", "no.such.host.invalid"),
+            "--host no.such.host.invalid: there is no such address",
+        ),
+    ],
+)
+def test_a_mistake_is_an_error_before_the_server_starts(args, message):
+    assert message in run("explore", *args, "--no-open", code=2).stderr
 
 
 def test_without_the_extra_the_command_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "starlette", None)
-    result = run("explore", "listops", "--no-open")
-    assert result.exit_code == 2
-    assert "pip install 'crvnn[explore]'" in result.output
+    assert "pip install 'crvnn[explore]'" in run("explore", "listops", "--no-open", code=2).stderr
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path):

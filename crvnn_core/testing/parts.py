@@ -35,15 +35,11 @@ class PlainRetriever(Retriever):
 
 
 def _products(exists: Tensor) -> Tensor:
-    rows = []
+    """[B, n] -> [B, n, n]: the probability that j is the first position after i that exists."""
     n = exists.shape[1]
-    for i in range(n):
-        none_yet, row = torch.ones_like(exists[:, 0]), []
-        for j in range(n):
-            row.append(exists[:, j] * none_yet if j > i else torch.zeros_like(none_yet))
-            none_yet = none_yet * (1 - exists[:, j]) if j > i else none_yet
-        rows.append(torch.stack(row, 1))
-    return torch.stack(rows, 1)
+    later = torch.ones(n, n, dtype=torch.bool, device=exists.device).triu(1)
+    missing = torch.where(later, 1 - exists.unsqueeze(1), 1).cumprod(2)  # none after i, up to j, exists
+    return exists.unsqueeze(1) * missing.roll(1, 2).triu(1)
 
 
 class PlainScorer(Scorer):

@@ -148,7 +148,7 @@ def _publish(kind: str, contenders: Contenders, report: Report, out: Path | None
         table.print()
         click.echo()
     click.echo(f"{what[0].upper()}{what[1:]}.\n{sentence(results['environment'])}.")
-    shares = [row["processor"] for row in found.get("entries", found.get("points", ()))]
+    shares = [row["processor"] for row in found.get("entries") or found.get("points") or ()]
     least = min((share for share in shares if share is not None), default=1.0)
     if setup.device == "cpu" and least < _IDLE:
         click.echo(f"The machine was busy: contenders had a CPU core for only {least:.0%} of the time.")

@@ -5,7 +5,7 @@ READY := .venv/.ready
 EXAMPLES ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-locked lock dist demo test test-slow test-faults test-fuzz test-processes test-dist lint fix docs notebooks docs-site screenshots clean
+.PHONY: help setup setup-locked lock dist demo test test-slow test-faults test-fuzz test-load test-processes test-dist lint fix docs notebooks docs-site screenshots clean
 
 help:  ## list these commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ test: $(READY)  ## run the tests (a few minutes); browser tests need Chromium
 
 test-slow: $(READY)  ## run the tests that take minutes each
 	@$(BIN)/python -m pytest -m slow
+
+test-load: $(READY)  ## send ten heavy requests, small and malformed ones to the explorer, and print figures
+	@$(BIN)/python -m pytest -m slow -s tests/explorer/test_load.py
 
 test-dist: $(READY)  ## build wheel and sdist twice, compare, and use the wheel where there is no source tree
 	@$(BIN)/python -m pytest -m slow tests/test_packaging.py

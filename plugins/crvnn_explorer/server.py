@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sys
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -29,6 +31,14 @@ from crvnn_explorer.models import Explorer
 from crvnn_explorer.request import Query, read_json
 
 STATIC = Path(__file__).parent / "static"
+#: Bytes of a request at most.
+MOST_BYTES = 64 * 1024
+#: Seconds at most until a request is answered, with those in which it waits for others.
+MOST_SECONDS = 60
+#: Connections at once; uvicorn answers others with 503.
+MOST_CONNECTIONS = 128
+#: Words of a short text at most. Longer ones are computed one by one, so that a short one never waits for them.
+SHORT = 32
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 _HEADERS = {
     "Content-Security-Policy": (
@@ -66,6 +76,7 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
             log_level="critical",
             access_log=False,
             proxy_headers=False,
+            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=1,
         )
     )
@@ -98,6 +109,8 @@ def create_app(explorer: Explorer, hosts: Iterable[str] = LOOPBACK) -> Starlette
     :param hosts: by which the server may be addressed.
     """
 
+    short, long = CapacityLimiter(2), CapacityLimiter(1)
+
     async def page(request: Request) -> Response:
         return FileResponse(STATIC / "index.html")
 
@@ -105,20 +118,31 @@ def create_app(explorer: Explorer, hosts: Iterable[str] = LOOPBACK) -> Starlette
         return Response(css_variables(), media_type="text/css")
 
     async def models(request: Request) -> Response:
-        return await _answered(lambda: explorer.description)
+        return await _answered(lambda: explorer.description, short)
 
     async def example(request: Request) -> Response:
         name, number = request.query_params.get("model", ""), request.path_params["number"]
-        return await _answered(lambda: explorer.example(name, number))
+        return await _answered(lambda: explorer.example(name, number), short)
+
+    async def asked(request: Request, answer: Callable[[Query], dict[str, Any]]) -> Response:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_BYTES:
+                return _refusal(f"the text is too long: at most {MOST_BYTES // 1024} kB are read", 413)
+        try:
+            query = Query.read(read_json(bytes(body)))
+        except CrvnnError as error:
+            return _refusal(str(error), 400)
+        words = sum(len(text.split()) for text in query.texts)
+        return await _answered(lambda: answer(query), short if words <= SHORT else long)
 
     async def inspect(request: Request) -> Response:
-        body = await request.body()
-        return await _answered(lambda: explorer.inspect(Query.read(read_json(body))))
+        return await asked(request, explorer.inspect)
 
     async def neighbours(request: Request) -> Response:
-        body = await request.body()
         sequence, step = request.path_params["sequence"], request.path_params["step"]
-        return await _answered(lambda: explorer.neighbours(Query.read(read_json(body)), sequence, step))
+        return await asked(request, lambda query: explorer.neighbours(query, sequence, step))
 
     routes = [
         Route("/", page),
@@ -136,10 +160,13 @@ def create_app(explorer: Explorer, hosts: Iterable[str] = LOOPBACK) -> Starlette
     return Starlette(routes=routes, middleware=middleware)
 
 
-async def _answered(work: Callable[[], dict[str, Any]]) -> Response:
-    """The result of some work as JSON, and errors likewise. Threads work: a short text waits for no long one."""
+async def _answered(work: Callable[[], dict[str, Any]], threads: CapacityLimiter) -> Response:
+    """The result of some work in one of these threads as JSON, and errors likewise."""
     try:
-        return _json(await run_in_threadpool(work))
+        async with asyncio.timeout(MOST_SECONDS):
+            return _json(await run_sync(work, limiter=threads, abandon_on_cancel=True))
+    except TimeoutError:
+        return _refusal(f"it has not been answered within {MOST_SECONDS} seconds; try again later", 503)
     except CrvnnError as error:
         return _refusal(str(error).replace("--set model.", ""), 400)
     except (Exception, SystemExit):  # a bug, of ours or of a plug-in: the page says so and stays

@@ -193,3 +193,19 @@ def test_requests_of_other_origins_are_refused(ask, port, letters):
     for origin in ("http://evil.example", "null", "", f"http://127.0.0.1:{port + 1}"):
         assert ask("/api/inspect", question, {"Origin": origin})[0] == 403
     assert ask("/api/inspect", question, {"Origin": f"http://127.0.0.1:{port}"})[0] == 200
+
+
+def test_a_request_that_is_too_long_is_refused(ask, letters):
+    status, answer = ask("/api/inspect", {"model": letters, "texts": ["a " * server.MOST_BYTES]})
+    assert status == 413
+    assert answer["error"] == "the text is too long: at most 64 kB are read"
+
+
+def test_a_long_text_is_not_waited_for_without_end(ask, letters, gate, monkeypatch):
+    monkeypatch.setattr(server, "MOST_SECONDS", 0.2)
+    question = {"model": letters, "texts": ["c " * 40], "parts": {"halting": "mine"}}
+    status, answer = ask("/api/inspect", question)
+    assert status == 503
+    assert "try again later" in answer["error"]
+    gate.set()
+    assert ask("/api/inspect", {"model": letters, "texts": ["a b"]})[0] == 200

@@ -19,7 +19,7 @@ from crvnn_core.spec import PartSpec, RunSpec, TrainingSpec
 from crvnn_core.spec.assembly import assemble
 from crvnn_core.spec.layers import read_tables
 from crvnn_core.spec.resolve import spec_layers
-from crvnn_core.training.seeds import resume_training
+from crvnn_core.training.resume import resume_training
 from crvnn_core.training.trainer import train as train_assembly
 from crvnn_tasks import in_memory
 

@@ -53,8 +53,8 @@ from crvnn_core.runs.results import Score as Score
 from crvnn_core.spec import RunSpec as RunSpec
 from crvnn_core.spec.assembly import Assembly as Assembly
 from crvnn_core.training.data import batches as batches
+from crvnn_core.training.resume import resume_training as resume_training
 from crvnn_core.training.run import Outcome as Outcome
 from crvnn_core.training.seeds import RunOutcomes as RunOutcomes
-from crvnn_core.training.seeds import resume_training as resume_training
 from crvnn_core.training.seeds import train_seeds as train_seeds
 from crvnn_core.trees import Tree as Tree

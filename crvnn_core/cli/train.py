@@ -69,7 +69,8 @@ def train_command(
     # Before torch is imported: its C++ warnings are one for each process of DDP, and stack traces when one is lost.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from crvnn_core.spec import read_spec
-    from crvnn_core.training.seeds import new_directory, resume_training, specs_of_seeds, train_all
+    from crvnn_core.training.resume import resume_training
+    from crvnn_core.training.seeds import new_directory, specs_of_seeds, train_all
 
     tasks: list[Task] = []
 

@@ -1,41 +1,26 @@
-"""Training one run or several that differ in their seed, resuming them, and their accuracy over seeds."""
+"""Training one run or several that differ in their seed, and their accuracy over seeds."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 
-from crvnn_core.errors import CrvnnError, SpecError
+from crvnn_core.errors import CrvnnError
 from crvnn_core.host.catalog import Catalog, read_catalog
 from crvnn_core.host.manager import create_plugin_manager
-from crvnn_core.runs.directory import RunDirectory, flatten, seed_directories, seed_directory
+from crvnn_core.runs.directory import RunDirectory, seed_directories, seed_directory
 from crvnn_core.runs.results import spread
-from crvnn_core.runs.seeds import planned_seeds, seeds_note
-from crvnn_core.spec import RunSpec, read_spec, write_spec
+from crvnn_core.runs.seeds import seeds_note
+from crvnn_core.spec import RunSpec, write_spec
 from crvnn_core.spec.assembly import Assembly, assemble
-from crvnn_core.spec.layers import override
 from crvnn_core.training.devices import heartbeats, launched
 from crvnn_core.training.run import Outcome, threads_of
 from crvnn_core.training.trainer import train
-
-#: Keys of ``[training]`` that may change when a run is resumed: none of them changes what is trained.
-CHANGEABLE = (
-    "epochs",
-    "steps",
-    "patience",
-    "save_every",
-    "optimizer.learning_rate",
-    "accelerator",
-    "devices",
-    "threads",
-    "observers",
-)
 
 #: Is called in the first process before each run: its directory, the assembled run, and whether it is resumed.
 Starting = Callable[[Path, Assembly, bool], None]
@@ -96,39 +81,6 @@ def train_seeds(
     return train_all(specs_of_seeds(spec, seeds), Path(out), catalog, starting)
 
 
-def resume_training(
-    directory: Path | str,
-    *,
-    sets: Sequence[str] = (),
-    catalog: Catalog | None = None,
-    starting: Starting | None = None,
-) -> RunOutcomes:
-    """Continue a run, or the runs of several seeds, from the last checkpoints, as ``crvnn train --resume`` does.
-
-    :param directory: that of a run, or the ``out`` of ``train_seeds``; seeds that had not started are trained too,
-        and so are those whose directory is missing.
-    :param sets: ``training.epochs=20`` and the like; only the keys in ``CHANGEABLE`` can change.
-    :param catalog: the components to build from; by default those of all installed plug-ins.
-    :param starting: is called before each run.
-    """
-    from crvnn_core.host.runs import naming_missing_files
-
-    _check_changes(sets)
-    catalog = catalog or read_catalog(create_plugin_manager())
-    group = RunDirectory(Path(directory))
-    specs: dict[int | None, RunSpec] = {}
-    seeds: list[int | None] = [*planned_seeds(group)]
-    for seed in seeds or [None]:
-        run = RunDirectory(seed_directory(group.path, seed))
-        if run.spec.exists() or seed is None:
-            run.check_spec()
-            with naming_missing_files(run, catalog):
-                specs[seed] = read_spec(catalog, run.spec, sets=sets)
-        else:  # training was stopped before this seed
-            specs[seed] = read_spec(catalog, group.seeds, sets=[*sets, f"seed={seed}"])
-    return train_all(specs, group.path, catalog, starting, resume=True)
-
-
 def new_directory(name: str, parent: Path = Path("runs")) -> Path:
     """The first of ``runs/NAME``, ``runs/NAME-2``, ... that does not exist."""
     numbered = (parent / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
@@ -187,15 +139,3 @@ def _create_group(group: RunDirectory, specs: Mapping[int | None, RunSpec]) -> N
     write_spec(next(iter(specs.values())), group.seeds, [seeds_note(len(specs))])
     for seed in specs:
         seed_directory(group.path, seed).mkdir(parents=True, exist_ok=True)
-
-
-def _check_changes(sets: Sequence[str]) -> None:
-    """Refuse a setting that would change what is trained."""
-    for text in sets:
-        data, origin = override(text)
-        keys = [re.sub(r"^stages\.\d+\.", "", key) for key in flatten(data)]
-        allowed = [f"training.{key}" for key in CHANGEABLE]
-        if isinstance(data.get("stages"), list) or not all(key in allowed for key in keys):
-            what = "this cannot change when a run is resumed"
-            problem = origin.problem((), what, f"What can: {', '.join(allowed)}.")
-            raise SpecError([problem])

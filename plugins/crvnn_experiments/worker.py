@@ -256,7 +256,8 @@ def train(
     """
     from crvnn_core import Observer
     from crvnn_core.runs.directory import RunDirectory
-    from crvnn_core.training.seeds import resume_training, train_seeds
+    from crvnn_core.training.resume import resume_training
+    from crvnn_core.training.seeds import train_seeds
 
     class Saving(Observer):
         """Saves the time, now and then."""

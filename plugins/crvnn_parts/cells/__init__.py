@@ -1,1 +1,1 @@
-"""Cells, one per module: functions from two children to their parent."""
+"""Cells: functions from two children to their parent."""

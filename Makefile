@@ -20,6 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@$(BIN)/crvnn doctor --build || echo "(Kernels are optional: everything works without them.)"
 	@touch $@
+	@echo "Ready. Next: source .venv/bin/activate, then crvnn --help"
 
 setup-locked:  ## the same with the exact files of requirements.lock (Linux, x86-64, CPython 3.11)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -107,11 +107,10 @@ def one_model(chromium: Browser, address: str) -> None:
 
 
 def two_models(chromium: Browser, address: str, name: str, **options: Any) -> None:
-    """Side by side, with the gold tree."""
+    """Side by side."""
     page = opened(chromium, address, TALL, **options)
     ask(page, TEXT)
     page.click("#compare")
-    page.check("#gold-A-0")
     page.mouse.move(0, 0)
     keep(page, name)
 

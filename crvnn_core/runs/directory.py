@@ -203,13 +203,17 @@ def seed_directories(parent: Path) -> dict[int, Path]:
 
 
 def keep_plugin_files(run: RunDirectory, files: Iterable[Path]) -> None:
-    """Copy plug-in files into a run directory, under their own names where these differ."""
+    """Copy plug-in files into a run directory, under their own names where these differ.
+
+    One that is there already, from a run that was killed before its first checkpoint, is not copied again.
+    """
     for path in files:
+        text = path.read_text(encoding="utf-8")
         target, number = run.plugins / path.name, 1
-        while target.exists():
+        while target.exists() and target.read_text(encoding="utf-8") != text:
             number += 1
             target = run.plugins / f"{path.stem}_{number}{path.suffix}"
-        write_atomically(target, path.read_text(encoding="utf-8"))
+        write_atomically(target, text)
 
 
 def kept_plugin_files(run: RunDirectory) -> list[Path]:

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from crvnn_core.cli import main
 from crvnn_core.training.trainer import train
-from disturbed import assert_told, left_by
+from disturbed import assert_told, lasting
 from files import contents
 from small import PLUGIN, variant
 from training_runs import stopped_after
@@ -115,7 +115,6 @@ def test_a_run_ends_the_same_or_the_damaged_file_is_named_and_nothing_lost(name,
         for path, content in before.items():  # put back
             path.write_bytes(content)
         assert call("train", "--plugin", PLUGIN, "--resume", run).exit_code == 0
-    left = left_by(run)
-    assert {each: left[each] for each in COMPARED} == {
-        each: left_by(runs / "finished")[each] for each in COMPARED
-    }
+    assert [lasting(run / each) for each in COMPARED] == [
+        lasting(runs / "finished" / each) for each in COMPARED
+    ]

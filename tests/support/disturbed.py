@@ -106,7 +106,7 @@ def left_by(directory: Path) -> dict[str, object]:
     A file of ours that has its own name and is half-written raises an error.
     """
     files = [path for path in directory.rglob("*") if path.is_file()]
-    return {str(path.relative_to(directory)): _lasting(path) for path in sorted(files)}
+    return {str(path.relative_to(directory)): lasting(path) for path in sorted(files)}
 
 
 _SAME_TEXT = ("spec.toml", "vocabulary.json", "results.json", "summary.json", "best.toml")
@@ -123,7 +123,8 @@ _CHANGING = (
 )
 
 
-def _lasting(path: Path) -> object:
+def lasting(path: Path) -> object:
+    """What a file has that must be the same; ``None`` for one that may differ."""
     if path.name.startswith("."):
         return None
     if path.suffix == ".safetensors":

@@ -95,7 +95,7 @@ def test_quotation_marks_in_a_tsv_file_are_characters_unless_they_surround_a_cel
 @pytest.mark.parametrize(
     ("name", "row", "fault"),
     [
-        ("my.csv", "only one", "the row has 1 columns; the first line names 2"),
+        ("my.csv", "only one", "the row has 1 column; the first line names 2"),
         ("my.csv", "a,b,pos", "the row has 3 columns; the first line names 2"),
         ("my.csv", " ,pos", "'text' is empty"),
         ("my.csv", "a,", "'label' is empty"),

@@ -32,7 +32,10 @@ def table_rows(path: Path, kind: str, wanted: Sequence[str]) -> Iterator[tuple[i
         if isinstance(row, str):
             yield line, row
         elif len(row) != len(columns):
-            yield line, f"the row has {len(row)} columns; the first line names {len(columns)}"
+            yield (
+                line,
+                f"the row has {len(row)} column{'s' * (len(row) != 1)}; the first line names {len(columns)}",
+            )
         else:
             yield line, dict(zip(columns, row, strict=True))
 

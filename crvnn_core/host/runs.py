@@ -31,7 +31,9 @@ def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
     directory = RunDirectory(fetched(str(run), catalog) or Path(run))
     if not directory.path.is_dir():
         known = f" Trained models that are installed: {', '.join(catalog.models)}." if catalog.models else ""
-        raise CrvnnError(f"{run}: there is no such run directory, zip file or address of one.{known}")
+        raise CrvnnError(
+            f"{run}: there is no such run directory, zip file or address of one.{nearest(str(run), catalog.models)}{known}"
+        )
     return directory
 
 

@@ -30,10 +30,9 @@ def find_run(run: Path | str, catalog: Catalog) -> RunDirectory:
         return RunDirectory(Path(catalog.models[str(run)][0].path))
     directory = RunDirectory(fetched(str(run), catalog) or Path(run))
     if not directory.path.is_dir():
+        guess = nearest(str(run), catalog.models)
         known = f" Trained models that are installed: {', '.join(catalog.models)}." if catalog.models else ""
-        raise CrvnnError(
-            f"{run}: there is no such run directory, zip file or address of one.{nearest(str(run), catalog.models)}{known}"
-        )
+        raise CrvnnError(f"{run}: there is no such run directory, zip file or address of one.{guess}{known}")
     return directory
 
 

@@ -69,7 +69,8 @@ def unpack(archive: Path, name: str, target: Path) -> None:
 
 def _run_in(packed: zipfile.ZipFile, name: str, size: int) -> tuple[PurePosixPath, list[zipfile.ZipInfo]]:
     """The directory of the run and its files; an error if the archive holds none, or expands beyond measure."""
-    infos = {PurePosixPath(info.filename): info for info in packed.infolist() if not info.is_dir()}
+    files = [info for info in packed.infolist() if not info.filename.endswith("/")]  # is_dir() wants a name
+    infos = {PurePosixPath(info.filename): info for info in files}
     total = sum(info.file_size for info in infos.values())
     if total > max(HARMLESS, MOST_EXPANSION * size):
         raise CrvnnError(

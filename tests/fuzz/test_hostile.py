@@ -135,6 +135,18 @@ def test_an_encrypted_or_damaged_zip_is_one_message(tmp_path, damage, method):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_archive_with_a_file_without_a_name_is_refused(tmp_path):
+    path = tmp_path / "run.zip"
+    data = bytearray(zipped(path))
+    at = (
+        data.rindex(b"PK\x01\x02") + 28
+    )  # the lengths of name, extra field and comment, in the archive's directory
+    data[at : at + 6] = bytes(4) + data[at : at + 2]  # what was its name is a comment now
+    path.write_bytes(data)
+    with pytest.raises(CrvnnError, match=r"run\.zip"):
+        unpack(path, "run.zip", tmp_path / "unpacked")
+
+
 def test_an_archive_with_a_name_that_is_no_utf8_is_refused(tmp_path):
     path = tmp_path / "run.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -60,8 +60,8 @@ def unpack(archive: Path, name: str, target: Path) -> None:
                 except OSError:
                     if not target.is_dir():  # else another process was quicker
                         raise
-    except (*CORRUPT, *UNSUPPORTED, ValueError) as error:
-        # ValueError: a name that is no UTF-8, though the archive says so
+    except (*CORRUPT, *UNSUPPORTED, ValueError, IndexError) as error:
+        # ValueError: a name that is no UTF-8, though the archive says so. IndexError: a file without a name
         raise CrvnnError(f"{name}: this is not a zip file, or it is damaged: {error}") from None
     except OSError as error:
         raise CrvnnError(f"{name} cannot be unpacked into {target.parent}: {error}") from error
@@ -69,8 +69,7 @@ def unpack(archive: Path, name: str, target: Path) -> None:
 
 def _run_in(packed: zipfile.ZipFile, name: str, size: int) -> tuple[PurePosixPath, list[zipfile.ZipInfo]]:
     """The directory of the run and its files; an error if the archive holds none, or expands beyond measure."""
-    files = [info for info in packed.infolist() if not info.filename.endswith("/")]  # is_dir() wants a name
-    infos = {PurePosixPath(info.filename): info for info in files}
+    infos = {PurePosixPath(info.filename): info for info in packed.infolist() if not info.is_dir()}
     total = sum(info.file_size for info in infos.values())
     if total > max(HARMLESS, MOST_EXPANSION * size):
         raise CrvnnError(

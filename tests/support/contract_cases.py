@@ -11,7 +11,7 @@ CATALOG = read_catalog(create_plugin_manager())
 
 #: Components that need files or a network, and the test files that run their contract.
 TESTED_ELSEWHERE = {
-    ("embedding", "glove"): "plugins/test_embeddings.py",
+    ("embedding", "glove"): "parts/test_embeddings.py",
     ("embedding", "torchtext"): "torchtext/test_vectors.py",
     ("task", "from-file"): "tasks/test_from_file.py",
     ("task", "in-memory"): "tasks/test_in_memory.py",
